@@ -36,9 +36,14 @@ impl<P: HashCodec, M: Medium, L: Layout> Iteration for Table<P, M, L> {
 }
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
-    /// Copies the pairs of the segment of a hash, with their words, from this hash on. Returns the
-    /// first hash behind the segment.
-    pub(super) fn read_segment(&self, from: u64, pairs: &mut Vec<(u64, u64)>) -> Option<u64> {
+    /// Copies the pairs of the segment of a hash, with their words, from this hash on: what `push`
+    /// appends for each item. Returns the first hash behind the segment.
+    pub(super) fn read_segment(
+        &self,
+        from: u64,
+        push: impl Fn(&Self, u64, Item, &mut Vec<(u64, u64)>),
+        pairs: &mut Vec<(u64, u64)>,
+    ) -> Option<u64> {
         loop {
             let pin = OpPin::<Shared>::new();
             let found = self.locate(from);
@@ -49,7 +54,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 continue;
             }
             let (start, mut tags) = (pairs.len(), Vec::new());
-            let next = self.read_locked(found.entry, from, pairs, &mut tags);
+            let next = self.read_locked(found.entry, from, &push, pairs, &mut tags);
             self.segments.unlock(segment);
             drop(pin);
             if !tags.is_empty() {
@@ -93,6 +98,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         entry: Entry,
         from: u64,
+        push: impl Fn(&Self, u64, Item, &mut Vec<(u64, u64)>),
         pairs: &mut Vec<(u64, u64)>,
         tags: &mut Vec<(u64, usize)>,
     ) -> Option<u64> {
@@ -103,7 +109,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             is_chained |= bucket.header().has(Flag::Chained);
             for item in bucket.items(self.marking()) {
                 let start = pairs.len();
-                self.push_pairs(self.decoder.word(item.tag, half), item, pairs);
+                push(self, self.decoder.word(item.tag, half), item, pairs);
                 // After a merge a part of the segment may have been read before.
                 if first != from {
                     tags.push((item.tag, pairs.len() - start));
@@ -116,7 +122,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             for Chained { hash, tag, value_word, is_pointer } in self.all_chained() {
                 if is_here(hash) {
                     let item = Item { fingerprint: 0, tag, value_word, is_pointer };
-                    self.push_pairs(self.decoder.word(tag, half), item, pairs);
+                    push(self, self.decoder.word(tag, half), item, pairs);
                 }
             }
         }
@@ -124,7 +130,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     /// Appends the pair of an item, or all pairs of a pointer.
-    fn push_pairs(&self, word: u64, item: Item, pairs: &mut Vec<(u64, u64)>) {
+    pub(super) fn push_pairs(&self, word: u64, item: Item, pairs: &mut Vec<(u64, u64)>) {
         match &self.duplicates {
             Some(duplicates) if item.is_pointer => {
                 let pointer = Pointer(item.value_word);
@@ -143,7 +149,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Iterator for PairIter<'_, P, M, L> {
             if let Some(pair) = self.buffer.pop() {
                 return Some(pair);
             }
-            self.next = self.table.read_segment(self.next?, &mut self.buffer);
+            self.next = self.table.read_segment(self.next?, Table::push_pairs, &mut self.buffer);
         }
     }
 }

@@ -70,7 +70,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let first = hash >> (64 - entry.depth()) << (64 - entry.depth());
         let mut pairs = Vec::new();
         // Reads all of the segment, from its first hash on, which needs no hashes of keys.
-        self.read_locked(entry, first, &mut pairs, &mut Vec::new());
+        self.read_locked(entry, first, Self::push_pairs, &mut pairs, &mut Vec::new());
         self.cut.add(&pairs);
         self.segments.set_copied(segment, number);
     }

@@ -4,8 +4,8 @@
 use super::{Strategy, Words, of, put, seeded, words};
 use crate::hash::HashCodec as _;
 use crate::memory::Heap;
-use crate::table::pea::Config;
 use crate::table::pea::geometry::first_bucket;
+use crate::table::pea::{Config, Table};
 use crate::table::shared::bucket::{Flag, Layout};
 use crate::table::{ByWord, Change, PairTable};
 
@@ -159,7 +159,7 @@ fn an_iterator_goes_on_with_the_first_hash_that_it_has_not_read() {
         let hash = table.codec.hash(word);
         let has_it = [hash, hash + 1].map(|from| {
             let mut pairs = vec![(77, 88)];
-            table.read_segment(from, &mut pairs);
+            table.read_segment(from, Table::push_pairs, &mut pairs);
             assert_eq!(pairs[0], (77, 88));
             pairs.contains(&(word, !word))
         });
@@ -184,7 +184,6 @@ mod in_pages {
     use super::*;
     use crate::hash::HashCodec;
     use crate::memory::Medium;
-    use crate::table::pea::Table;
     use crate::table::pea::geometry::second_bucket;
     use crate::table::pea::multi::log::{Location, Log, Place, Store};
     use crate::table::pea::multi::values::Pointer;
