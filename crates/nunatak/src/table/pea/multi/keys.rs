@@ -7,6 +7,7 @@
 use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::table::pea::Table;
+use crate::table::pea::iterate::Hashes;
 use crate::table::pea::multi::values::Pointer;
 use crate::table::shared::bucket::Item;
 
@@ -63,10 +64,10 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         &self,
         push: impl Fn(&Self, u64, Item, &mut Vec<(u64, u64)>),
     ) -> impl FnMut(&mut Vec<(u64, u64)>) -> bool {
-        let mut next = Some(0);
+        let mut left = Some(Hashes::from(0));
         move |pairs| {
-            let Some(from) = next else { return false };
-            next = self.read_segment(from, &push, pairs);
+            let Some(hashes) = left else { return false };
+            left = self.read_segment(hashes, &push, pairs);
             true
         }
     }

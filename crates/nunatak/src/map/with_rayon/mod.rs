@@ -1,37 +1,13 @@
 //! Maps in rayon's parallel iterators (feature `rayon`).
 
+mod iterate;
+
 use super::{BoxedMap, BoxedSet, ByteMap, InlineMap, InlineSet, PeaMultiMap};
 use crate::entry::{Entries, Inline, InlineKey, KeyOf};
 use crate::hash::{Hashing, IdentityCodec};
-use crate::table::{Design, HashesWith, PairTable, Unshadowed};
+use crate::table::{Design, HashesWith, Unshadowed};
 use core::hash::{BuildHasher, Hash};
-use rayon::iter::{
-    FromParallelIterator, IntoParallelIterator, ParallelBridge, ParallelExtend, ParallelIterator,
-};
-
-impl<K, V, S: Hashing, D: HashesWith<S> + Unshadowed> InlineMap<K, V, S, D>
-where
-    K: InlineKey + Send + Sync,
-    V: Inline + Send + Sync,
-    D::Table<S::HashCodec>: Sync,
-{
-    /// Iterates over copies of all entries in parallel, in no order, weakly consistent as
-    /// [`iter`](Self::iter). One thread at a time walks over the table; all threads process
-    /// entries.
-    ///
-    /// ```
-    /// use nunatak::DlhtMap;
-    /// use rayon::iter::ParallelIterator;
-    /// let map: DlhtMap<u64, u64> = (0..100).map(|key| (key, 2 * key)).collect();
-    /// assert_eq!(map.par_iter().map(|(_, value)| value).sum::<u64>(), 9900);
-    /// ```
-    pub fn par_iter<'m>(&'m self) -> impl ParallelIterator<Item = (K, V)>
-    where
-        <D::Table<S::HashCodec> as PairTable>::Iter<'m>: Send,
-    {
-        self.iter().par_bridge()
-    }
-}
+use rayon::iter::{FromParallelIterator, IntoParallelIterator, ParallelExtend, ParallelIterator};
 
 impl<K, V, S: Hashing, D: HashesWith<S> + Unshadowed> ParallelExtend<(K, V)>
     for InlineMap<K, V, S, D>
