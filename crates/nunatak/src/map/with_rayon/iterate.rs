@@ -252,13 +252,11 @@ mod tests {
 
     /// Checks that each key that stays comes once, while `insert` makes the map larger and `remove`
     /// smaller.
-    fn keys_come_once<R: Send>(
+    fn keys_come_once<R: ParallelIterator<Item = u64>>(
         keys: impl Fn() -> R + Send + Sync,
         insert: impl Fn(u64) + Send + Sync,
         remove: impl Fn(u64) + Send + Sync,
-    ) where
-        R: ParallelIterator<Item = u64>,
-    {
+    ) {
         (0..STAYING).for_each(&insert);
         let ends = AtomicBool::new(false);
         thread::scope(|scope| {
