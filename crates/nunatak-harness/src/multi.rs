@@ -12,6 +12,8 @@ use nunatak::hash::Hashing;
 pub trait MultiMap: Sync {
     /// Adds a value to a key.
     fn insert(&self, key: u64, value: u64);
+    /// Adds a value to a key that does not have it, and returns whether it was added.
+    fn insert_unique(&self, key: u64, value: u64) -> bool;
     /// Adds values to keys.
     fn insert_many(&self, pairs: &[(u64, u64)]);
     /// Returns all values of a key.
@@ -32,6 +34,10 @@ pub trait MultiMap: Sync {
     fn drain(&self, key: u64) -> Vec<u64>;
     /// Returns all pairs.
     fn pairs(&self) -> Vec<(u64, u64)>;
+    /// Returns each key with its values.
+    fn keys_with_values(&self) -> Vec<(u64, Vec<u64>)>;
+    /// Returns each key with the number of its values.
+    fn keys_with_counts(&self) -> Vec<(u64, usize)>;
     /// Returns all pairs of a cut.
     fn cut(&self) -> Vec<(u64, u64)>;
     /// Returns how many pairs there are.
@@ -49,6 +55,10 @@ macro_rules! impl_multi_map {
     ($done:expr) => {
         fn insert(&self, key: u64, value: u64) {
             $done(self.insert(key, value));
+        }
+
+        fn insert_unique(&self, key: u64, value: u64) -> bool {
+            $done(self.insert_unique(key, value))
         }
 
         fn insert_many(&self, pairs: &[(u64, u64)]) {
@@ -94,6 +104,14 @@ macro_rules! impl_multi_map {
             self.iter().collect()
         }
 
+        fn keys_with_values(&self) -> Vec<(u64, Vec<u64>)> {
+            self.iter_all().collect()
+        }
+
+        fn keys_with_counts(&self) -> Vec<(u64, usize)> {
+            self.distinct_keys().collect()
+        }
+
         fn cut(&self) -> Vec<(u64, u64)> {
             self.snapshot().expect("memory for a cut").collect()
         }
@@ -133,6 +151,8 @@ pub(crate) fn sorted(mut values: Vec<u64>) -> Vec<u64> {
 pub enum MultiCall {
     /// Adds a value.
     Insert(u64),
+    /// Adds a value that the key does not have.
+    InsertUnique(u64),
     /// Removes a value.
     RemoveOne(u64),
     /// Removes all values.
@@ -150,7 +170,7 @@ pub enum MultiCall {
 pub enum MultiAnswer {
     /// No answer.
     Done,
-    /// Whether the value was present.
+    /// Whether the value was present, or was added.
     Was(bool),
     /// How many values there were.
     Count(usize),
@@ -165,10 +185,20 @@ impl Sequential for MultiCall {
 
     fn apply(&self, state: &Vec<u64>) -> (Vec<u64>, MultiAnswer) {
         let mut after = state.clone();
+        let add = |after: &mut Vec<u64>, value| {
+            after.insert(after.partition_point(|of| of < value), *value);
+        };
         let answer = match self {
             Self::Insert(value) => {
-                after.insert(after.partition_point(|of| of < value), *value);
+                add(&mut after, value);
                 MultiAnswer::Done
+            }
+            Self::InsertUnique(value) => {
+                let is_absent = !after.contains(value);
+                if is_absent {
+                    add(&mut after, value);
+                }
+                MultiAnswer::Was(is_absent)
             }
             Self::RemoveOne(value) => {
                 let at = after.iter().position(|of| of == value);
@@ -193,6 +223,7 @@ impl MultiCall {
                 map.insert(key, value);
                 MultiAnswer::Done
             }
+            Self::InsertUnique(value) => MultiAnswer::Was(map.insert_unique(key, value)),
             Self::RemoveOne(value) => MultiAnswer::Was(map.remove_one(key, value)),
             Self::RemoveAll => MultiAnswer::Count(map.remove_all(key)),
             Self::All => MultiAnswer::All(sorted(map.all(key))),
@@ -238,7 +269,8 @@ impl MultiCall {
     pub(crate) fn draw(random: &mut Random) -> (u64, Self) {
         let value = random.below(5);
         let call = match random.below(12) {
-            0..=4 => Self::Insert(value),
+            0..=2 => Self::Insert(value),
+            3..=4 => Self::InsertUnique(value),
             5..=6 => Self::RemoveOne(value),
             7 if random.once_in(3) => Self::RemoveAll,
             8 => Self::Count,
@@ -324,6 +356,52 @@ pub fn values_stay_visible<M: MultiMap>(build: impl Fn() -> M) {
         assert_eq!(map.all(key).len() as u64, staying(key));
     }
     assert_eq!(map.pairs().len(), map.len());
+}
+
+/// Checks that of threads that insert the same pairs at once, each pair is inserted by one, and that
+/// each key that stays comes once, with all its values, while the map grows.
+///
+/// # Panics
+/// If a pair is inserted twice or not at all, or an iteration leaves a key out or repeats it.
+pub fn pairs_are_unique_and_keys_come_once<M: MultiMap>(build: impl Fn() -> M) {
+    const STAYING: u64 = 20;
+    let map = &build();
+    let values = |key: u64| 1 + key * key;
+    for key in 0..STAYING {
+        (0..values(key)).for_each(|value| assert!(map.insert_unique(key, value)));
+    }
+    let keys = scaled(3000) as u64;
+    let running = Running::new(2);
+    let inserted = together(3, |thread| {
+        if thread < 2 {
+            let _run = running.one();
+            // Many pairs of a key, so that a thread often finds it changing.
+            let pairs = (0..keys).flat_map(|n| [(1000 + n / 8, n % 8), (1000, n)]);
+            return pairs.filter(|&(key, value)| map.insert_unique(key, value)).count();
+        }
+        loop {
+            let is_last = !running.any();
+            let (mut with_values, mut with_counts) =
+                (map.keys_with_values(), map.keys_with_counts());
+            with_values.sort_unstable();
+            with_counts.sort_unstable();
+            assert!(with_values.is_sorted_by(|one, next| one.0 < next.0), "a key comes twice");
+            assert!(with_counts.is_sorted_by(|one, next| one.0 < next.0), "a key comes twice");
+            for key in 0..STAYING {
+                let (of, found) = &with_values[key as usize];
+                assert_eq!((*of, sorted(found.clone())), (key, (0..values(key)).collect()));
+                assert_eq!(with_counts[key as usize], (key, values(key) as usize));
+            }
+            if is_last {
+                return 0;
+            }
+        }
+    });
+    // Key 1000 gets the same small values twice.
+    let distinct = 2 * keys - keys.min(8);
+    assert_eq!(inserted.iter().sum::<usize>() as u64, distinct);
+    let staying: u64 = (0..STAYING).map(values).sum();
+    assert_eq!(map.len() as u64, distinct + staying);
 }
 
 /// Checks that a cut that has a pair also has the pairs inserted before it.

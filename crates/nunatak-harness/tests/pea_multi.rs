@@ -5,7 +5,8 @@ use nunatak_harness::Random;
 use nunatak_harness::hashers::{Distribution, TestHasher};
 use nunatak_harness::model::behaves_like_vectors;
 use nunatak_harness::multi::{
-    an_emptied_map_is_small, cuts_are_consistent, histories_are_linearizable, values_stay_visible,
+    an_emptied_map_is_small, cuts_are_consistent, histories_are_linearizable,
+    pairs_are_unique_and_keys_come_once as unique_pairs_and_keys, values_stay_visible,
 };
 
 type Map = PeaMultiMap<u64, u64>;
@@ -54,6 +55,13 @@ fn keys_that_collide_keep_their_values() {
         assert!(!map.contains_key(&key(n)));
     }
     assert_eq!((map.len(), map.iter().count()), (0, 0));
+}
+
+#[test]
+fn pairs_are_unique_and_keys_come_once() {
+    unique_pairs_and_keys(|| of_buckets(2));
+    unique_pairs_and_keys(Map::new);
+    unique_pairs_and_keys(|| pure(Strategy::Stash));
 }
 
 #[test]

@@ -387,6 +387,11 @@ fn small_multimaps_are_multimaps() {
         map.insert(value % 3, value);
     }
     let map: PeaMultiMap<u64, u64> = (0..20).map(|value| (value % 2, value)).collect();
+    assert!(!map.insert_unique(0, 0) && map.insert_unique(2, 0) && map.remove_one(&2, &0));
+    let mut keys: Vec<_> = map.distinct_keys().collect();
+    keys.sort_unstable();
+    assert_eq!(keys, [(0, 10), (1, 10)]);
+    assert!(map.iter_all().all(|(key, all)| all.len() == 10 && map.contains_pair(&key, &all[9])));
     let mut counts = [0; 3];
     map.count_many(&[0, 1, 2], &mut counts).unwrap();
     assert_eq!((counts, map.remove_all(&1), map.drain(&0).len()), ([10, 10, 0], 10, 10));

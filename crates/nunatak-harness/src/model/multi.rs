@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Insert(u64, u64),
+    /// Inserts one of the key's values, chosen by the index, or the given value.
+    InsertUnique(u64, prop::sample::Index, u64),
     InsertMany(Vec<u64>, u64),
     /// Removes one of the key's values, chosen by the index, or the given value.
     RemoveOne(u64, prop::sample::Index, u64),
@@ -62,6 +64,13 @@ impl Multi {
             assert_eq!(found, expected);
         }
         assert_eq!(map.len(), expected.len());
+        let (mut with_values, mut with_counts) = (map.keys_with_values(), map.keys_with_counts());
+        with_values.sort_unstable();
+        with_counts.sort_unstable();
+        let present = || self.model.iter().filter(|(_, values)| !values.is_empty());
+        assert!(with_counts.into_iter().eq(present().map(|(&key, values)| (key, values.len()))));
+        let with_values = with_values.into_iter().map(|(key, values)| (key, sorted(values)));
+        assert!(with_values.eq(present().map(|(&key, values)| (key, sorted(values.clone())))));
         for (&key, values) in &self.model {
             assert_eq!(sorted(map.all(key)), sorted(values.clone()));
         }
@@ -74,11 +83,12 @@ impl<M: MultiMap> Model<M> for Multi {
     const COMPARED_EVERY: usize = 1500;
 
     fn step() -> impl Strategy<Value = Step> {
-        let one = (key(), any::<prop::sample::Index>(), value());
+        let one = || (key(), any::<prop::sample::Index>(), value());
         prop_oneof![
-            28 => (key(), value()).prop_map(|(key, value)| Step::Insert(key, value)),
+            7 => one().prop_map(|(key, at, value)| Step::InsertUnique(key, at, value)),
+            24 => (key(), value()).prop_map(|(key, value)| Step::Insert(key, value)),
             4 => (keys(), value()).prop_map(|(keys, value)| Step::InsertMany(keys, value)),
-            12 => one.prop_map(|(key, at, value)| Step::RemoveOne(key, at, value)),
+            12 => one().prop_map(|(key, at, value)| Step::RemoveOne(key, at, value)),
             1 => prop_oneof![key().prop_map(Step::RemoveAll), key().prop_map(Step::Drain)],
             4 => (key(), value()).prop_map(|(key, value)| Step::ContainsPair(key, value)),
             4 => keys().prop_map(Step::AllOfMany),
@@ -91,6 +101,14 @@ impl<M: MultiMap> Model<M> for Multi {
             Step::Insert(key, value) => {
                 map.insert(key, value);
                 self.insert(key, value);
+            }
+            Step::InsertUnique(key, at, value) => {
+                let values = self.all(key);
+                let value = values.get(at.index(values.len() + 1)).copied().unwrap_or(value);
+                assert_eq!(map.insert_unique(key, value), !values.contains(&value));
+                if !values.contains(&value) {
+                    self.insert(key, value);
+                }
             }
             Step::InsertMany(ref keys, first) => {
                 let pairs: Vec<(u64, u64)> = keys.iter().copied().zip(first << 8..).collect();

@@ -155,6 +155,26 @@ impl<K: InlineKey, V: Inline> FileMap<Inner<K, V>> {
         self.store(|map| map.try_insert(key, value).map_err(refused))
     }
 
+    /// Adds a value to a key unless the key has an equal one, and returns whether it was added.
+    /// Writes nothing if it was not.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    ///
+    /// ```
+    /// # use nunatak::durable::PeaMultiMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
+    /// assert!(map.insert_unique(7, 1)?);
+    /// assert!(!map.insert_unique(7, 1)?);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    #[inline]
+    pub fn insert_unique(&self, key: K, value: V) -> Result<bool, Error> {
+        self.store(|map| map.try_insert_unique(key, value).map_err(refused))
+    }
+
     /// [`PeaMultiMap::get`](crate::PeaMultiMap::get).
     ///
     /// ```
@@ -404,6 +424,36 @@ impl<K: InlineKey, V: Inline> FileMap<Inner<K, V>> {
             let _ = map.remove_all_many(keys, removed);
             Ok(())
         })
+    }
+
+    /// [`PeaMultiMap::iter_all`](crate::PeaMultiMap::iter_all).
+    ///
+    /// ```
+    /// # use nunatak::durable::PeaMultiMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
+    /// map.insert_many(&[(1, 10), (1, 10)])?;
+    /// assert!(map.iter_all().eq([(1, vec![10, 10])]));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn iter_all(&self) -> impl Iterator<Item = (K, Vec<V>)> {
+        self.map.iter_all()
+    }
+
+    /// [`PeaMultiMap::distinct_keys`](crate::PeaMultiMap::distinct_keys).
+    ///
+    /// ```
+    /// # use nunatak::durable::PeaMultiMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
+    /// map.insert_many(&[(1, 10), (1, 20)])?;
+    /// assert!(map.distinct_keys().eq([(1, 2)]));
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn distinct_keys(&self) -> impl Iterator<Item = (K, usize)> {
+        self.map.distinct_keys()
     }
 
     /// Removes the pairs that `keep` rejects, each as [`remove_one`](Self::remove_one) does.

@@ -91,6 +91,11 @@ impl<S, M: Medium> Blobs<S, M> {
         })
     }
 
+    /// Returns what the keys are hashed with.
+    pub(crate) fn hasher(&self) -> &S {
+        &self.hasher
+    }
+
     fn store_at(
         &self,
         key: &[u8],

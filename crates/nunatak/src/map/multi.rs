@@ -69,6 +69,23 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: MultiMedium> PeaMultiMap<K, V, S, M
         let _ = self.try_insert(key, value);
     }
 
+    /// Adds a value to a key unless the key has an equal one, and returns whether it was added. If
+    /// two threads add the same pair at once, one of them adds it. Looks through the key's values,
+    /// as [`contains_pair`](Self::contains_pair) does, under the lock of the key's buckets.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::new();
+    /// assert!(map.insert_unique(7, 1) && map.insert_unique(7, 2));
+    /// assert!(!map.insert_unique(7, 1));
+    /// assert_eq!(map.count(&7), 2);
+    /// ```
+    #[inline]
+    pub fn insert_unique(&self, key: K, value: V) -> bool {
+        // In RAM nothing is refused.
+        self.try_insert_unique(key, value).unwrap_or(false)
+    }
+
     /// Returns one of the values of a key, if it has any.
     ///
     /// ```
@@ -209,6 +226,11 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: MultiMedium> PeaMultiMap<K, V, S, M
     }
 
     #[inline]
+    pub(crate) fn try_insert_unique(&self, key: K, value: V) -> Result<bool, Error> {
+        self.table.insert_absent(key.to_word(), value.to_word())
+    }
+
+    #[inline]
     pub(crate) fn try_insert_many(&self, entries: &[(K, V)]) -> Result<(), Error> {
         let pair = |at: usize| (entries[at].0.to_word(), entries[at].1.to_word());
         self.table.insert_values(entries.len(), pair)
@@ -295,6 +317,38 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: MultiMedium> PeaMultiMap<K, V, S, M
         self.table.iter().map(|(key, value)| (K::from_word(key), V::from_word(value)))
     }
 
+    /// Iterates over the keys, each with all values that it has at one moment, weakly consistent: a
+    /// key that stays in the map comes exactly once, any other key at most once. Copies the pairs of
+    /// one segment at a time and sorts them by key. Costs the lines of all buckets and value
+    /// buffers, and 16 bytes for each value of a segment.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = (0..100).map(|value| (value % 3, value)).collect();
+    /// assert_eq!(map.iter_all().count(), 3);
+    /// assert!(map.iter_all().all(|(key, values)| values.iter().all(|value| value % 3 == key)));
+    /// ```
+    pub fn iter_all(&self) -> impl Iterator<Item = (K, Vec<V>)> {
+        let values = |words: Vec<u64>| words.into_iter().map(V::from_word).collect();
+        self.table.keys_with_values().map(move |(key, words)| (K::from_word(key), values(words)))
+    }
+
+    /// Iterates over the keys, each with how many values it has at one moment, weakly consistent as
+    /// [`iter_all`](Self::iter_all). Costs the lines of all buckets, but not those of value buffers,
+    /// and 16 bytes for each value of a segment that is in a slot. (Of a key with more than 65,000
+    /// values it reads one line for each 512 KiB.)
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = (0..100).map(|value| (value % 2, value)).collect();
+    /// let mut keys: Vec<(u64, usize)> = map.distinct_keys().collect();
+    /// keys.sort_unstable();
+    /// assert_eq!(keys, [(0, 50), (1, 50)]);
+    /// ```
+    pub fn distinct_keys(&self) -> impl Iterator<Item = (K, usize)> {
+        self.table.keys_with_counts().map(|(key, count)| (K::from_word(key), count))
+    }
+
     /// Takes a consistent cut of all pairs. Changes wait for the moment of the cut, and for copies
     /// of single segments; reads do not wait. The cut takes 16 bytes for each value.
     ///
@@ -340,7 +394,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: MultiMedium> PeaMultiMap<K, V, S, M
     /// assert!(map.is_empty());
     /// ```
     pub fn clear(&self) {
-        for (key, _) in self.iter() {
+        for (key, _) in self.distinct_keys() {
             self.remove_all(&key);
         }
     }

@@ -194,6 +194,11 @@ pub trait PairTable: Send + Sized {
     /// Copies the pairs of one part, and returns whether there are parts behind it.
     fn read_part(&self, part: usize, pairs: &mut Vec<(u64, u64)>) -> bool;
 
+    #[cfg(feature = "rayon")]
+    fn split<'t>(iter: &mut Self::Iter<'t>) -> Option<Self::Iter<'t>>
+    where
+        Self: 't;
+
     fn for_each_left(&mut self, each: impl FnMut(u64));
 
     fn snapshot(&self) -> Result<Self::Snapshot, Error>;

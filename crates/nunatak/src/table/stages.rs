@@ -99,6 +99,17 @@ pub trait Iteration: Sized {
         false
     }
 
+    /// Splits a part off from an iterator, which yields the rest then; `None` if it is too small.
+    /// Both together yield what the iterator would have yielded. Only the first has pairs that were
+    /// read already.
+    #[cfg(feature = "rayon")]
+    fn split<'t>(_iter: &mut Self::Iter<'t>) -> Option<Self::Iter<'t>>
+    where
+        Self: 't,
+    {
+        None
+    }
+
     /// Passes every value word to `each`, in a table that no other thread uses any more. Runs the
     /// caller's hasher only where a table cannot avoid it.
     fn for_each_left(&mut self, each: impl FnMut(u64)) {
@@ -230,6 +241,14 @@ where
 
     fn read_part(&self, part: usize, pairs: &mut Vec<(u64, u64)>) -> bool {
         Iteration::read_part(self, part, pairs)
+    }
+
+    #[cfg(feature = "rayon")]
+    fn split<'t>(iter: &mut <T as Iteration>::Iter<'t>) -> Option<<T as Iteration>::Iter<'t>>
+    where
+        Self: 't,
+    {
+        <T as Iteration>::split(iter)
     }
 
     fn for_each_left(&mut self, each: impl FnMut(u64)) {

@@ -178,6 +178,10 @@ fn multimaps() {
     assert_eq!((counts[0], counts[2]), (COUNT as usize + 1, 0));
     map.insert_many(&[(500, 1), (500, 2), (501, 3)]);
     assert!(map.remove_one(&0, &4) && !map.remove_one(&0, &4));
+    assert!(map.insert_unique(501, 4) && !map.insert_unique(501, 4));
+    assert!(!map.insert_unique(0, 6) && map.remove_one(&501, &4));
+    assert!(map.distinct_keys().any(|of| of == (0, map.count(&0))));
+    assert_eq!(map.iter_all().map(|(_, values)| values.len()).sum::<usize>(), map.len());
     assert_eq!(map.snapshot().expect("room for a cut").count(), COUNT as usize * 2 + 2);
     assert_eq!((map.remove_all(&500), map.drain(&0).len()), (2, COUNT as usize));
     let mut removed = [0; 2];

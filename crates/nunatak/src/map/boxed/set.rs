@@ -26,7 +26,7 @@ use equivalent::Equivalent;
 /// assert!(seen.contains("ice") && seen.remove("ice"));
 /// ```
 pub struct BoxedSet<K, S = RandomState, D: Design = Dlht> {
-    map: BoxedMap<K, (), S, D>,
+    pub(in crate::map) map: BoxedMap<K, (), S, D>,
 }
 
 impl<K, D: Design> BoxedSet<K, RandomState, D> {

@@ -87,8 +87,7 @@ impl<D: Design<Medium = Heap>> ByteMap<Blobs<RandomState, Heap>, D> {
     /// assert!(TurboBlobMap::try_with_capacity(1 << 60).is_err());
     /// ```
     pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
-        let blobs = Blobs::new(&Heap, RandomState::default())?;
-        Ok(Self::of(D::table(IdentityCodec, capacity)?, Arc::new(blobs)))
+        Self::build(capacity, RandomState::default())
     }
 }
 
@@ -109,10 +108,42 @@ where
     /// # assert!(map.is_empty());
     /// ```
     pub fn with_hasher(hasher: S) -> Self {
-        let blobs = Blobs::new(&Heap, hasher);
-        match blobs.and_then(|blobs| Ok((D::table(IdentityCodec, 0)?, blobs))) {
-            Ok((table, blobs)) => Self::of(table, Arc::new(blobs)),
+        Self::with_capacity_and_hasher(0, hasher)
+    }
+
+    /// Makes an empty map with room for `capacity` entries that hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If memory is refused. [`TurboBuilder`](crate::TurboBuilder) returns an error instead.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// use std::hash::RandomState;
+    /// let map: TurboBlobMap<RandomState> =
+    ///     TurboBlobMap::with_capacity_and_hasher(1000, RandomState::new());
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> Self {
+        match Self::build(capacity, hasher) {
+            Ok(map) => map,
             Err(error) => panic!("{error}"),
         }
+    }
+
+    fn build(capacity: usize, hasher: S) -> Result<Self, Error> {
+        let blobs = Blobs::new(&Heap, hasher)?;
+        Ok(Self::of(D::table(IdentityCodec, capacity)?, Arc::new(blobs)))
+    }
+
+    /// Returns the map's hasher.
+    ///
+    /// ```
+    /// # use nunatak::TurboBlobMap;
+    /// use std::hash::{BuildHasher, RandomState};
+    /// let map: TurboBlobMap<RandomState> = TurboBlobMap::with_hasher(RandomState::new());
+    /// assert_eq!(map.hasher().hash_one("a"), map.hasher().hash_one("a"));
+    /// ```
+    pub fn hasher(&self) -> &S {
+        self.entries.hasher()
     }
 }

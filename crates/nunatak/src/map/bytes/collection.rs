@@ -29,7 +29,11 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     }
 
     /// Copies the entry of a slot that was read under a guard.
-    fn entry(&self, guard: &GuardPin<'_>, (word, value_word): (u64, u64)) -> (OwnedKey<E>, Bytes) {
+    pub(in crate::map) fn entry(
+        &self,
+        guard: &GuardPin<'_>,
+        (word, value_word): (u64, u64),
+    ) -> (OwnedKey<E>, Bytes) {
         // SAFETY: read under the guard (R3).
         let found = unsafe { self.entries.found(word, value_word) };
         (E::Naming::own(E::key(&found)), E::copy(self.value(guard, value_word)))

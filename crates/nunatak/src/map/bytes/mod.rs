@@ -5,10 +5,13 @@ pub(super) mod blob;
 mod collection;
 pub(super) mod detached;
 mod execute;
+mod from_iterators;
 pub(super) mod guard;
 pub(super) mod record;
 mod removal;
 pub(super) mod shadow;
+#[cfg(feature = "serde")]
+mod with_serde;
 
 use crate::entry::{Entries, KeyRef, RetiredBytes};
 use crate::error::Error;

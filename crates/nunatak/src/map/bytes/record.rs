@@ -145,6 +145,46 @@ where
     }
 }
 
+impl<F, A, S, D> ByteMap<Records<F, A, S>, D>
+where
+    F: RecordFormat,
+    A: Allocator + Default + Send + Sync + 'static,
+    S: Hashing,
+    D: HashesWith<S>,
+{
+    /// Makes an empty map that hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If memory for it is refused.
+    ///
+    /// ```
+    /// use nunatak::{DlhtRecordMap, Modulo, alloc::Global, entry::Format};
+    /// let map: DlhtRecordMap<Format<8, 32>, Global, Modulo> = DlhtRecordMap::with_hasher(Modulo);
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_hasher(hasher: S) -> Self {
+        Self::with_capacity_and_hasher(0, hasher)
+    }
+
+    /// Makes an empty map with room for `capacity` entries that hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If memory is refused; see [`try_new_in`](Self::try_new_in).
+    ///
+    /// ```
+    /// use nunatak::{DlhtRecordMap, Modulo, alloc::Global, entry::Format};
+    /// let map: DlhtRecordMap<Format<8, 32>, Global, Modulo> =
+    ///     DlhtRecordMap::with_capacity_and_hasher(1000, Modulo);
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> Self {
+        match Self::try_new_in(capacity, hasher, A::default()) {
+            Ok(map) => map,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 impl<F, A, S, D> Default for ByteMap<Records<F, A, S>, D>
 where
     F: RecordFormat,

@@ -391,7 +391,40 @@ impl<K: InlineKey, V: Inline, S: Hashing + Default> PeaMultiMap<K, V, S> {
     /// # assert!(map.is_empty());
     /// ```
     pub fn with_capacity(capacity: usize) -> Self {
-        match PeaBuilder::<S>::default().capacity(capacity).build_multi() {
+        Self::with_capacity_and_hasher(capacity, S::default())
+    }
+}
+
+impl<K: InlineKey, V: Inline, S: Hashing> PeaMultiMap<K, V, S> {
+    /// Makes an empty map that hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If memory for it is refused.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// use std::hash::RandomState;
+    /// let map: PeaMultiMap<u64, u64, RandomState> = PeaMultiMap::with_hasher(RandomState::new());
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_hasher(hasher: S) -> Self {
+        Self::with_capacity_and_hasher(0, hasher)
+    }
+
+    /// Makes an empty map with room for `capacity` values that hashes with `hasher`.
+    ///
+    /// # Panics
+    /// If memory is refused; see [`PeaBuilder::build_multi`].
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// use std::hash::RandomState;
+    /// let map: PeaMultiMap<u64, u64, RandomState> =
+    ///     PeaMultiMap::with_capacity_and_hasher(100_000, RandomState::new());
+    /// # assert!(map.is_empty());
+    /// ```
+    pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> Self {
+        match PeaBuilder::<RandomState>::default().hasher(hasher).capacity(capacity).build_multi() {
             Ok(map) => map,
             Err(error) => panic!("{error}"),
         }

@@ -22,7 +22,7 @@ use core::fmt;
 /// assert!(locked.remove(&7));
 /// ```
 pub struct InlineSet<K: InlineKey, S: Hashing = RandomState, D: HashesWith<S> + Unshadowed = Dlht> {
-    map: InlineMap<K, (), S, D>,
+    pub(in crate::map) map: InlineMap<K, (), S, D>,
 }
 
 impl<K: InlineKey, D: HashesWith<RandomState> + Unshadowed> InlineSet<K, RandomState, D> {

@@ -21,6 +21,8 @@ pub struct PairIter<'t, P: HashCodec, Y: Mode> {
     table: &'t Table<P, Y>,
     index: Arc<Index>,
     bin: usize,
+    /// The bin behind the last one.
+    end: usize,
     buffer: Vec<(u64, u64)>,
 }
 
@@ -31,7 +33,24 @@ impl<P: HashCodec, Y: Mode> Iteration for Table<P, Y> {
         Self: 't;
 
     fn iter(&self) -> PairIter<'_, P, Y> {
-        PairIter { table: self, index: self.hold_root(), bin: 0, buffer: Vec::new() }
+        let index = self.hold_root();
+        PairIter { table: self, bin: 0, end: index.bins.len(), index, buffer: Vec::new() }
+    }
+
+    /// Every key belongs to one bin of the first index, so ranges of its bins have no key in common.
+    #[cfg(feature = "rayon")]
+    fn split<'t>(iter: &mut PairIter<'t, P, Y>) -> Option<PairIter<'t, P, Y>>
+    where
+        Self: 't,
+    {
+        let middle = iter.bin + (iter.end - iter.bin) / 2;
+        (middle > iter.bin).then(|| PairIter {
+            table: iter.table,
+            index: Arc::clone(&iter.index),
+            bin: middle,
+            end: core::mem::replace(&mut iter.end, middle),
+            buffer: Vec::new(),
+        })
     }
 
     /// Passes every value word to `each`, in a table that no other thread uses any more. Calls no
@@ -140,7 +159,7 @@ impl<P: HashCodec, Y: Mode> Iterator for PairIter<'_, P, Y> {
             if let Some(pair) = self.buffer.pop() {
                 return Some(pair);
             }
-            if self.bin == self.index.bins.len() {
+            if self.bin == self.end {
                 return None;
             }
             let (bin, index) = (self.bin, Arc::clone(&self.index));

@@ -28,6 +28,13 @@ impl<T: Full> Growing<T> {
         self.apply_in_small(word, &other, Some(value), &|_| Change::Keep).map(drop)
     }
 
+    /// Stores a value of a word unless the word has an equal one, or returns the full table.
+    pub(in crate::table) fn add_absent_in_small(&self, word: u64, value: u64) -> Result<bool, &T> {
+        let this = ByEntry(|second| second == value);
+        let present = self.apply_in_small(word, &this, Some(value), &|_| Change::Keep)?;
+        Ok(present.is_none())
+    }
+
     /// Removes one occurrence of a value of a word, or returns the full table.
     pub(in crate::table) fn remove_in_small(&self, word: u64, value: u64) -> Result<bool, &T> {
         let this = ByEntry(|second| second == value);

@@ -183,6 +183,17 @@ impl<T: Full> Iteration for Growing<T> {
         false
     }
 
+    #[cfg(feature = "rayon")]
+    fn split<'t>(iter: &mut Pairs<T::Iter<'t>>) -> Option<Pairs<T::Iter<'t>>>
+    where
+        Self: 't,
+    {
+        match iter {
+            Pairs::Small(_) => None,
+            Pairs::Full(iter) => T::split(iter).map(Pairs::Full),
+        }
+    }
+
     fn for_each_left(&mut self, each: impl FnMut(u64)) {
         match self.copy() {
             Ok(pairs) => pairs.map(|(_, second)| second).for_each(each),

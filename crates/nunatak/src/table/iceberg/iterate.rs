@@ -15,6 +15,7 @@ use crate::memory::Medium;
 use crate::sync::{AtomicPair, OpPin, Ordering, Shared};
 use crate::table::stages::Iteration;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
@@ -31,10 +32,14 @@ pub struct PairIter<'t, P: HashCodec, B: BlockSizes, M: Medium> {
     /// Rows less one of the size at the start.
     mask: u64,
     next: usize,
-    /// Words and value words that are to be yielded.
+    /// The block behind the last one of a level.
+    end: usize,
+    /// Words and value words that are to be yielded, unless a level before had the word.
     buffer: Vec<(u64, u64)>,
-    /// The words of level 3 and the back yard.
-    yielded: HashSet<u64, foldhash::fast::FixedState>,
+    /// The pairs of the levels before the front yard, if they were read to split the iterator.
+    before_front: Vec<(u64, u64)>,
+    /// The words of level 3 and the back yard. Iterators over parts of the front yard share them.
+    yielded: Arc<HashSet<u64, foldhash::fast::FixedState>>,
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Iteration for Table<P, B, M> {
@@ -49,14 +54,47 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Iteration for Table<P, B, M> {
         let held = if P::runs_callers_code() { self.complete().ok() } else { None };
         let _held = held.unwrap_or_else(|| self.migrating.lock());
         self.iterators.fetch_add(1, Ordering::Relaxed);
+        let mask = self.state().smaller_mask();
         PairIter {
             table: self,
             level: Level::Chains,
-            mask: self.state().smaller_mask(),
+            mask,
             next: 0,
+            end: self.geometry.blocks(mask),
             buffer: Vec::new(),
-            yielded: HashSet::default(),
+            before_front: Vec::new(),
+            yielded: Arc::default(),
         }
+    }
+
+    /// Reads the levels before the front yard, whose words all parts must know, and splits the front
+    /// yard.
+    #[cfg(feature = "rayon")]
+    fn split<'t>(iter: &mut PairIter<'t, P, B, M>) -> Option<PairIter<'t, P, B, M>>
+    where
+        Self: 't,
+    {
+        while iter.level != Level::Front {
+            while let Some(pair) = iter.pop_new() {
+                iter.before_front.push(pair);
+            }
+            iter.advance();
+        }
+        let middle = iter.next + (iter.end - iter.next) / 2;
+        (middle > iter.next).then(|| {
+            // Relaxed: `iter` is counted, so the table does not halve.
+            iter.table.iterators.fetch_add(1, Ordering::Relaxed);
+            PairIter {
+                table: iter.table,
+                level: Level::Front,
+                mask: iter.mask,
+                next: middle,
+                end: core::mem::replace(&mut iter.end, middle),
+                buffer: Vec::new(),
+                before_front: Vec::new(),
+                yielded: Arc::clone(&iter.yielded),
+            }
+        })
     }
 }
 
@@ -125,40 +163,62 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> PairIter<'_, P, B, M> {
     }
 }
 
+impl<P: HashCodec, B: BlockSizes, M: Medium> PairIter<'_, P, B, M> {
+    /// Takes a pair whose word no level before had from the buffer.
+    #[inline(always)]
+    fn pop_new(&mut self) -> Option<(u64, u64)> {
+        while let Some((word, second)) = self.buffer.pop() {
+            // If words are hashes, another key may have the same word.
+            let is_new = !P::WORDS_ARE_KEYS
+                || match self.level {
+                    Level::Front => self.yielded.is_empty() || !self.yielded.contains(&word),
+                    // The iterator has not been split yet, so the set is its own.
+                    _ => Arc::make_mut(&mut self.yielded).insert(word),
+                };
+            if is_new {
+                return Some((word, second));
+            }
+        }
+        None
+    }
+
+    /// Reads the next block, or goes to the next level. Returns false behind the last one.
+    fn advance(&mut self) -> bool {
+        match self.level {
+            Level::Chains => {
+                let word = |(hash, (tag, second)): (u64, (u64, u64))| {
+                    (self.table.decoder.word(tag, (hash >> 63) as usize), second)
+                };
+                self.buffer = self.table.chains.all().into_iter().map(word).collect();
+                self.level = Level::Back;
+            }
+            _ if self.next < self.end => {
+                self.next += 1;
+                self.read(self.next - 1);
+            }
+            Level::Back => {
+                self.next = 0;
+                self.level = Level::Front;
+            }
+            Level::Front => return false,
+        }
+        true
+    }
+}
+
 impl<P: HashCodec, B: BlockSizes, M: Medium> Iterator for PairIter<'_, P, B, M> {
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<(u64, u64)> {
+        if let Some(pair) = self.before_front.pop() {
+            return Some(pair);
+        }
         loop {
-            while let Some((word, second)) = self.buffer.pop() {
-                // If words are hashes, another key may have the same word.
-                let is_new = !P::WORDS_ARE_KEYS
-                    || match self.level {
-                        Level::Front => self.yielded.is_empty() || !self.yielded.contains(&word),
-                        _ => self.yielded.insert(word),
-                    };
-                if is_new {
-                    return Some((word, second));
-                }
+            if let Some(pair) = self.pop_new() {
+                return Some(pair);
             }
-            let blocks = self.table.geometry.blocks(self.mask);
-            match self.level {
-                Level::Chains => {
-                    let word = |(hash, (tag, second)): (u64, (u64, u64))| {
-                        (self.table.decoder.word(tag, (hash >> 63) as usize), second)
-                    };
-                    self.buffer = self.table.chains.all().into_iter().map(word).collect();
-                    self.level = Level::Back;
-                }
-                _ if self.next < blocks => {
-                    self.next += 1;
-                    self.read(self.next - 1);
-                }
-                Level::Back => {
-                    self.next = 0;
-                    self.level = Level::Front;
-                }
-                Level::Front => return None,
+            if !self.advance() {
+                return None;
             }
         }
     }

@@ -6,6 +6,7 @@
 use super::Table;
 use super::directory::Found;
 use super::geometry::Entry;
+use super::iterate::Hashes;
 use crate::error::Error;
 use crate::hash::HashCodec;
 use crate::memory::Medium;
@@ -70,7 +71,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let first = hash >> (64 - entry.depth()) << (64 - entry.depth());
         let mut pairs = Vec::new();
         // Reads all of the segment, from its first hash on, which needs no hashes of keys.
-        self.read_locked(entry, first, &mut pairs, &mut Vec::new());
+        self.read_locked(entry, Hashes::from(first), Self::push_pairs, &mut pairs, &mut Vec::new());
         self.cut.add(&pairs);
         self.segments.set_copied(segment, number);
     }

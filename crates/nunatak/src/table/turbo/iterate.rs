@@ -12,6 +12,8 @@ use crate::table::stages::Iteration;
 pub struct PairIter<'t, P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     table: &'t Table<P, M, L>,
     next: usize,
+    /// The shard behind the last one.
+    end: usize,
     /// Words and values that are still to be returned.
     buffer: Vec<(u64, u64)>,
 }
@@ -23,7 +25,21 @@ impl<P: HashCodec, M: Medium, L: Layout> Iteration for Table<P, M, L> {
         Self: 't;
 
     fn iter(&self) -> PairIter<'_, P, M, L> {
-        PairIter { table: self, next: 0, buffer: Vec::new() }
+        PairIter { table: self, next: 0, end: self.shards.len(), buffer: Vec::new() }
+    }
+
+    #[cfg(feature = "rayon")]
+    fn split<'t>(iter: &mut PairIter<'t, P, M, L>) -> Option<PairIter<'t, P, M, L>>
+    where
+        Self: 't,
+    {
+        let middle = iter.next + (iter.end - iter.next) / 2;
+        (middle > iter.next).then(|| PairIter {
+            table: iter.table,
+            next: middle,
+            end: core::mem::replace(&mut iter.end, middle),
+            buffer: Vec::new(),
+        })
     }
 
     /// A part is a shard.
@@ -55,8 +71,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Iterator for PairIter<'_, P, M, L> {
             if let Some(pair) = self.buffer.pop() {
                 return Some(pair);
             }
-            let Self { table, next, buffer } = self;
-            if *next == table.shards.len() {
+            let Self { table, next, end, buffer } = self;
+            if next == end {
                 return None;
             }
             table.read_number(*next, buffer);

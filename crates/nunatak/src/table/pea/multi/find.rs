@@ -1,6 +1,6 @@
 //! Lookups of the values of keys.
 
-use super::{At, LockedBuckets};
+use super::{At, Interrupted, LockedBuckets};
 use crate::entry::Inline;
 use crate::hash::HashCodec;
 use crate::memory::Medium;
@@ -381,22 +381,27 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
             let _pin = OpPin::<Shared>::new();
             let found = self.locate(hash);
             let mut held = LockedBuckets::lock(&self.segments, found, (hash, tag), both);
-            let is_done =
-                self.directories.is_still(found) && self.visit_held(&mut held, visitor, &mut both);
+            let is_still = self.directories.is_still(found);
+            let visited = is_still.then(|| self.visit_held(&mut held, visitor));
             held.unlock();
-            if is_done {
-                return;
+            match visited {
+                Some(Ok(())) => return,
+                Some(Err(_)) => both = true,
+                None => {}
             }
             backoff.wait();
         }
     }
 
+    /// Shows a visitor all values of a key that is locked.
+    ///
+    /// # Errors
+    /// If the locks must be taken in another order.
     fn visit_held(
         &self,
         held: &mut LockedBuckets<'_, M>,
         visitor: &mut impl Visitor,
-        both: &mut bool,
-    ) -> bool {
+    ) -> Result<(), Interrupted> {
         visitor.start();
         let key = (held.hash, held.tag);
         let header = held.first.header();
@@ -408,10 +413,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         };
         look(held.first);
         if header.has(Flag::Second) {
-            if held.lock_second().is_err() {
-                *both = true;
-                return false;
-            }
+            held.lock_second()?;
             look(held.bucket(At::Second));
         }
         if header.has(Flag::Stashed) {
@@ -421,6 +423,17 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         if header.has(Flag::Chained) {
             self.visit_chained(key, (version, number), visitor);
         }
-        true
+        Ok(())
+    }
+
+    /// Returns whether a key that is locked has a value.
+    pub(super) fn has_held(
+        &self,
+        held: &mut LockedBuckets<'_, M>,
+        value: u64,
+    ) -> Result<bool, Interrupted> {
+        let mut contains = Contains { value, is_found: false };
+        self.visit_held(held, &mut contains)?;
+        Ok(contains.is_found)
     }
 }

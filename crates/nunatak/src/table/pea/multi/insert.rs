@@ -45,6 +45,30 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         Ok(())
     }
 
+    /// Stores a value of a key unless the key has an equal one. Returns whether it was stored.
+    ///
+    /// # Errors
+    /// As [`insert_value`](Self::insert_value).
+    pub(crate) fn insert_absent(&self, word: u64, value: u64) -> Result<bool, Error> {
+        let key = (self.codec.hash(word), word);
+        // All changes to a key hold its first bucket, so the key gets no equal value in between.
+        let attempt = |held: &mut LockedBuckets<'_, M>, is_refused| {
+            if self.has_held(held, value)? {
+                return Ok(Some(false));
+            }
+            Ok(self.insert_held(held, value, is_refused)?.map(|()| true))
+        };
+        let inserted = self.change_once::<_, true>(None, key, |held| attempt(held, false));
+        let is_inserted = match inserted {
+            Some(is_inserted) => is_inserted,
+            None => self.change_again(key, attempt)?,
+        };
+        if is_inserted {
+            self.registry.count::<Shared>(1);
+        }
+        Ok(is_inserted)
+    }
+
     /// Stores a value in the first bucket, or in the buffer that the key has there, as most inserts
     /// do. Returns false if this is not possible.
     #[inline(always)]

@@ -24,6 +24,7 @@ mod compact;
 mod duplicates;
 mod find;
 mod insert;
+mod keys;
 mod locks;
 pub(super) mod log;
 mod remove;

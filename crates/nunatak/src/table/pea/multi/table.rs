@@ -1,6 +1,7 @@
 //! What a map of many values a key needs of its table, which begins small in RAM.
 
 use super::PeaMultiStats;
+use super::keys::{at_once, by_word, values_of};
 use crate::entry::Inline;
 use crate::error::Error;
 use crate::hash::HashCodec;
@@ -47,6 +48,10 @@ pub(crate) fn build<P: HashCodec>(
 pub trait MultiTable: PairTable {
     /// Stores one more value of a key. Fails if a file has no room.
     fn insert_value(&self, word: u64, value: u64) -> Result<(), Error>;
+
+    /// Stores a value of a key unless the key has an equal one, and returns whether it was stored.
+    /// Fails if a file has no room.
+    fn insert_absent(&self, word: u64, value: u64) -> Result<bool, Error>;
 
     /// Stores values of keys, in order.
     fn insert_values(&self, count: usize, pair: impl Fn(usize) -> (u64, u64)) -> Result<(), Error>;
@@ -97,6 +102,12 @@ pub trait MultiTable: PairTable {
         removed: impl FnMut(usize, usize),
     );
 
+    /// Yields each key once, with the values that it has at one moment.
+    fn keys_with_values(&self) -> impl Iterator<Item = (u64, Vec<u64>)>;
+
+    /// Yields each key once, with the number of values that it has at one moment.
+    fn keys_with_counts(&self) -> impl Iterator<Item = (u64, usize)>;
+
     /// Looks at every bucket.
     fn multi_stats(&self) -> PeaMultiStats;
 }
@@ -107,6 +118,11 @@ impl<P: HashCodec, M: Medium> MultiTable for Table<P, M> {
     #[inline]
     fn insert_value(&self, word: u64, value: u64) -> Result<(), Error> {
         Self::insert_value(self, word, value)
+    }
+
+    #[inline]
+    fn insert_absent(&self, word: u64, value: u64) -> Result<bool, Error> {
+        Self::insert_absent(self, word, value)
     }
 
     #[inline]
@@ -179,6 +195,14 @@ impl<P: HashCodec, M: Medium> MultiTable for Table<P, M> {
         Self::remove_values_of(self, count, word, removed);
     }
 
+    fn keys_with_values(&self) -> impl Iterator<Item = (u64, Vec<u64>)> {
+        Self::keys_with_values(self)
+    }
+
+    fn keys_with_counts(&self) -> impl Iterator<Item = (u64, usize)> {
+        Self::keys_with_counts(self)
+    }
+
     fn multi_stats(&self) -> PeaMultiStats {
         Self::multi_stats(self)
     }
@@ -197,6 +221,13 @@ impl<P: HashCodec + Clone> MultiTable for Growing<Table<P>> {
             },
         };
         full.insert_value(word, value)
+    }
+
+    fn insert_absent(&self, word: u64, value: u64) -> Result<bool, Error> {
+        match self.full().map_or_else(|| self.add_absent_in_small(word, value), Err) {
+            Ok(is_inserted) => Ok(is_inserted),
+            Err(full) => full.insert_absent(word, value),
+        }
     }
 
     fn insert_values(&self, count: usize, pair: impl Fn(usize) -> (u64, u64)) -> Result<(), Error> {
@@ -312,6 +343,24 @@ impl<P: HashCodec + Clone> MultiTable for Growing<Table<P>> {
             Some(full) => full.remove_values_of(count, word, removed),
             None => (0..count).for_each(|at| removed(at, self.remove_values(word(at)))),
         }
+    }
+
+    fn keys_with_values(&self) -> impl Iterator<Item = (u64, Vec<u64>)> {
+        let (small, full) = match self.copy() {
+            Ok(pairs) => (Some(pairs), None),
+            Err(full) => (None, Some(full)),
+        };
+        let small = small.map(|pairs| by_word(at_once(pairs), values_of));
+        small.into_iter().flatten().chain(full.into_iter().flat_map(Table::keys_with_values))
+    }
+
+    fn keys_with_counts(&self) -> impl Iterator<Item = (u64, usize)> {
+        let (small, full) = match self.copy() {
+            Ok(pairs) => (Some(pairs), None),
+            Err(full) => (None, Some(full)),
+        };
+        let small = small.map(|pairs| by_word(at_once(pairs), <[_]>::len));
+        small.into_iter().flatten().chain(full.into_iter().flat_map(Table::keys_with_counts))
     }
 
     fn multi_stats(&self) -> PeaMultiStats {

@@ -4,8 +4,9 @@
 use super::{Strategy, Words, of, put, seeded, words};
 use crate::hash::HashCodec as _;
 use crate::memory::Heap;
-use crate::table::pea::Config;
 use crate::table::pea::geometry::first_bucket;
+use crate::table::pea::iterate::Hashes;
+use crate::table::pea::{Config, Table};
 use crate::table::shared::bucket::{Flag, Layout};
 use crate::table::{ByWord, Change, PairTable};
 
@@ -150,20 +151,27 @@ fn a_chained_key_of_a_segments_lowest_hash_is_returned_once() {
 }
 
 /// After a merge an iterator goes on in the middle of a segment, with the first hash that it has
-/// not read.
+/// not read, and the iterator that was split off from one ends there.
 #[test]
 fn an_iterator_goes_on_with_the_first_hash_that_it_has_not_read() {
     let table = words(Config { buckets: 2, ..Config::default() }, 0);
     (0..10).for_each(|word| assert_eq!(put(&table, word), None));
     for word in 0..10 {
         let hash = table.codec.hash(word);
-        let has_it = [hash, hash + 1].map(|from| {
+        let has_it = |hashes| {
             let mut pairs = vec![(77, 88)];
-            table.read_segment(from, &mut pairs);
+            let left = table.read_segment(hashes, Table::push_pairs, &mut pairs);
             assert_eq!(pairs[0], (77, 88));
+            assert!(hashes.end.is_none() || left.is_none(), "nothing is left behind the end");
             pairs.contains(&(word, !word))
-        });
-        assert_eq!(has_it, [true, false], "{word}");
+        };
+        assert_eq!(
+            [hash, hash + 1].map(|from| has_it(Hashes::from(from))),
+            [true, false],
+            "{word}"
+        );
+        let until = |end| Hashes { from: hash & !0xFFFF, end: Some(end) };
+        assert_eq!([hash, hash + 1].map(|end| has_it(until(end))), [false, true], "{word}");
     }
 }
 
@@ -184,7 +192,6 @@ mod in_pages {
     use super::*;
     use crate::hash::HashCodec;
     use crate::memory::Medium;
-    use crate::table::pea::Table;
     use crate::table::pea::geometry::second_bucket;
     use crate::table::pea::multi::log::{Location, Log, Place, Store};
     use crate::table::pea::multi::values::Pointer;

@@ -1,37 +1,13 @@
 //! Maps in rayon's parallel iterators (feature `rayon`).
 
-use super::{BoxedMap, BoxedSet, InlineMap, InlineSet, PeaMultiMap};
-use crate::entry::{Inline, InlineKey};
-use crate::hash::{Hashing, IdentityCodec};
-use crate::table::{Design, HashesWith, PairTable, Unshadowed};
-use core::hash::{BuildHasher, Hash};
-use rayon::iter::{
-    FromParallelIterator, IntoParallelIterator, ParallelBridge, ParallelExtend, ParallelIterator,
-};
+mod iterate;
 
-impl<K, V, S: Hashing, D: HashesWith<S> + Unshadowed> InlineMap<K, V, S, D>
-where
-    K: InlineKey + Send + Sync,
-    V: Inline + Send + Sync,
-    D::Table<S::HashCodec>: Sync,
-{
-    /// Iterates over copies of all entries in parallel, in no order, weakly consistent as
-    /// [`iter`](Self::iter). One thread at a time walks over the table; all threads process
-    /// entries.
-    ///
-    /// ```
-    /// use nunatak::DlhtMap;
-    /// use rayon::iter::ParallelIterator;
-    /// let map: DlhtMap<u64, u64> = (0..100).map(|key| (key, 2 * key)).collect();
-    /// assert_eq!(map.par_iter().map(|(_, value)| value).sum::<u64>(), 9900);
-    /// ```
-    pub fn par_iter<'m>(&'m self) -> impl ParallelIterator<Item = (K, V)>
-    where
-        <D::Table<S::HashCodec> as PairTable>::Iter<'m>: Send,
-    {
-        self.iter().par_bridge()
-    }
-}
+use super::{BoxedMap, BoxedSet, ByteMap, InlineMap, InlineSet, PeaMultiMap};
+use crate::entry::{Entries, Inline, InlineKey, KeyOf};
+use crate::hash::{Hashing, IdentityCodec};
+use crate::table::{Design, HashesWith, Unshadowed};
+use core::hash::{BuildHasher, Hash};
+use rayon::iter::{FromParallelIterator, IntoParallelIterator, ParallelExtend, ParallelIterator};
 
 impl<K, V, S: Hashing, D: HashesWith<S> + Unshadowed> ParallelExtend<(K, V)>
     for InlineMap<K, V, S, D>
@@ -164,10 +140,49 @@ where
     }
 }
 
+/// As `extend`, by all threads of the pool.
+///
+/// # Panics
+/// As `extend`.
+impl<E, D, K, V> ParallelExtend<(K, V)> for ByteMap<E, D>
+where
+    E: Entries,
+    D: Design + Unshadowed,
+    D::Table<E::HashCodec>: Sync,
+    K: KeyOf<E::Naming> + Send,
+    V: AsRef<[u8]> + Send,
+{
+    fn par_extend<I: IntoParallelIterator<Item = (K, V)>>(&mut self, entries: I) {
+        let map = &*self;
+        entries.into_par_iter().for_each(|(key, value)| {
+            if let Err(error) = map.put(key.key(), value.as_ref()) {
+                panic!("{error}");
+            }
+        });
+    }
+}
+
+impl<E, D, K, V> FromParallelIterator<(K, V)> for ByteMap<E, D>
+where
+    E: Entries,
+    D: Design + Unshadowed,
+    D::Table<E::HashCodec>: Sync,
+    K: KeyOf<E::Naming> + Send,
+    V: AsRef<[u8]> + Send,
+    Self: Default,
+{
+    fn from_par_iter<I: IntoParallelIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut map = Self::default();
+        map.par_extend(entries);
+        map
+    }
+}
+
 #[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
-    use crate::{DlhtBoxedMap, DlhtBoxedSet, DlhtMap, DlhtSet};
+    use crate::entry::Format;
+    use crate::{DlhtBoxedMap, DlhtBoxedSet, DlhtMap, DlhtRecordMap, DlhtSet, TurboBlobMap};
 
     #[test]
     fn entries_are_collected_and_visited_once() {
@@ -187,5 +202,11 @@ mod tests {
         let set: DlhtBoxedSet<String> =
             (0..5000_u64).into_par_iter().map(|key| (key / 2).to_string()).collect();
         assert!(set.len() == 2500 && set.contains("2499"));
+
+        let blobs = (0..5000_u32).into_par_iter().map(|key| (key.to_le_bytes(), [7]));
+        let records: DlhtRecordMap<Format<4, 1>> = blobs.clone().collect();
+        let blobs: TurboBlobMap = blobs.collect();
+        assert_eq!((blobs.len(), records.len()), (5000, 5000));
+        assert_eq!(blobs.get(&[0xE7, 3, 0, 0]), records.get(&[0xE7, 3, 0, 0]));
     }
 }
