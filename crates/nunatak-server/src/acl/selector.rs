@@ -61,7 +61,7 @@ struct KeyPattern {
 }
 
 /// A set of commands and subcommands, by their slots in the table.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 struct CommandSet(Box<[u64]>);
 
 impl CommandSet {
@@ -138,10 +138,9 @@ impl Selector {
 
     /// Whether everything is allowed.
     pub(crate) fn is_unlimited(&self) -> bool {
-        self.begins_with_all
-            && self.rules.is_empty()
-            && self.keys.is_none()
+        self.keys.is_none()
             && self.channels.is_none()
+            && table::all_entries().all(|entry| self.commands.contains(entry.slot))
     }
 
     /// Applies a rule. Nothing has changed if it fails.
@@ -160,8 +159,7 @@ impl Selector {
             [b'+', name @ ..] => self.add_command(name)?,
             [b'-', name @ ..] => {
                 let entry = find(name).ok_or(RuleError::UnknownCommand)?;
-                self.set_command(entry, false);
-                self.note_rule(false, name);
+                self.change_commands(false, name, |this| this.set_command(entry, false));
             }
             _ => return Err(RuleError::Syntax),
         }
@@ -222,18 +220,18 @@ impl Selector {
 
     fn set_category(&mut self, is_allowed: bool, name: &[u8]) -> Result<(), RuleError> {
         let category = categories::find(name).ok_or(RuleError::UnknownCommand)?;
-        table::all_entries()
-            .filter(|entry| categories::of(entry) & category != 0)
-            .for_each(|entry| self.set_command(entry, is_allowed));
-        self.note_rule(is_allowed, &[b"@", name].concat());
+        self.change_commands(is_allowed, &[b"@", name].concat(), |this| {
+            table::all_entries()
+                .filter(|entry| categories::of(entry) & category != 0)
+                .for_each(|entry| this.set_command(entry, is_allowed));
+        });
         Ok(())
     }
 
     fn add_command(&mut self, name: &[u8]) -> Result<(), RuleError> {
         let Some(bar) = name.iter().rposition(|&byte| byte == b'|') else {
             let entry = find(name).ok_or(RuleError::UnknownCommand)?;
-            self.set_command(entry, true);
-            self.note_rule(true, name);
+            self.change_commands(true, name, |this| this.set_command(entry, true));
             return Ok(());
         };
         let entry = find(&name[..bar]).ok_or(RuleError::UnknownCommand)?;
@@ -245,14 +243,16 @@ impl Selector {
             return Err(RuleError::Syntax);
         }
         if entry.command.subcommands().is_empty() {
-            let first_args = self.first_args.entry(entry.slot).or_default();
-            if !first_args.iter().any(|it| it.eq_ignore_ascii_case(first_arg)) {
-                first_args.push(first_arg.to_vec());
-            }
+            self.change_commands(true, name, |this| {
+                let first_args = this.first_args.entry(entry.slot).or_default();
+                if !first_args.iter().any(|it| it.eq_ignore_ascii_case(first_arg)) {
+                    first_args.push(first_arg.to_vec());
+                }
+            });
         } else {
-            self.set_command(find(name).ok_or(RuleError::UnknownCommand)?, true);
+            let entry = find(name).ok_or(RuleError::UnknownCommand)?;
+            self.change_commands(true, name, |this| this.set_command(entry, true));
         }
-        self.note_rule(true, name);
         Ok(())
     }
 
@@ -265,8 +265,14 @@ impl Selector {
         self.first_args.remove(&entry.slot);
     }
 
-    /// Notes a rule about commands, in place of earlier ones that it makes meaningless.
-    fn note_rule(&mut self, is_allowed: bool, name: &[u8]) {
+    /// Changes commands by a rule, which is noted in place of earlier ones that it makes meaningless. A rule
+    /// that changes nothing is not noted.
+    fn change_commands(&mut self, is_allowed: bool, name: &[u8], change: impl FnOnce(&mut Self)) {
+        let before = (self.commands.clone(), self.first_args.clone());
+        change(self);
+        if (&before.0, &before.1) == (&self.commands, &self.first_args) {
+            return;
+        }
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         self.rules.retain(|(_, rule)| {
             rule.strip_prefix(&*name).is_none_or(|rest| !(rest.is_empty() || rest.starts_with('|')))

@@ -130,7 +130,7 @@ pub(super) fn check_again(context: &mut Context<'_>, command: &Command, args: Ar
             Denied::Command => "no permission to execute the command or subcommand",
             Denied::Key(_) => "no permission to touch the specified keys",
             Denied::Channel(_) => {
-                "no permission to access one of the channels used as arguments to the command"
+                "no permission to access one of the channels used as arguments"
             }
         };
         Fail::new(format!(
