@@ -172,15 +172,8 @@ fn delete_users(context: &mut Context<'_>, args: Args<'_>) -> Done {
     }
     let removed = context.shared.acl.remove(args.from(2));
     wake_clients(context, |user| args.from(2).any(|name| name == user));
-    end_without_user(context);
     context.reply.count(removed);
     Ok(())
-}
-
-/// Has this connection closed after its reply, if its user is gone.
-fn end_without_user(context: &mut Context<'_>) {
-    let is_gone = !context.session.fit_user(&context.shared.acl);
-    context.session.is_closing |= is_gone;
 }
 
 fn write_selector(context: &mut Context<'_>, selector: &Selector) {
@@ -357,7 +350,6 @@ fn load(context: &mut Context<'_>) -> Done {
         ))
     })?;
     wake_clients(context, |_| true);
-    end_without_user(context);
     context.reply.ok();
     Ok(())
 }

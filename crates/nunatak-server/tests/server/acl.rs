@@ -359,6 +359,9 @@ fn no_command_reaches_a_forbidden_key() {
         }
         admin.run("ACL SETUSER queuing allkeys");
     }
+    // A password is no key.
+    let migrate = "ACL DRYRUN limited migrate 127.0.0.1 1  0 100 AUTH KEYS AUTH2 KEYS KEYS KEYS ok";
+    assert_eq!(admin.line(migrate), "+OK");
     assert_eq!(admin.line("GET forbidden"), "1");
     assert_eq!(admin.line("DBSIZE"), ":1");
 }
@@ -430,6 +433,14 @@ fn live_sessions_follow_their_user() {
             assert_eq!(client.line("SET x 1") == "+OK", is_allowed, "{rules}");
         }
     }
+    // Also in the middle of a pipeline.
+    let get = encode(&["GET", "x"]).repeat(8);
+    clients[5].send(&[get.clone(), encode(&["ACL", "SETUSER", "a", "-get"]), get].concat());
+    for at in 0..17 {
+        let is_denied =
+            matches!(clients[5].read(), Reply::Line(line) if line.starts_with("-NOPERM"));
+        assert_eq!(is_denied, at > 8);
+    }
     // Subscribers of a channel that is forbidden now are closed; others stay.
     clients[0].run("SUBSCRIBE news");
     clients[1].run("PSUBSCRIBE *");
@@ -442,8 +453,9 @@ fn live_sessions_follow_their_user() {
     // The rights of a user that is gone are gone, too, also if another one has its name.
     clients[3].send(&encode(&["MULTI"]));
     clients[3].read();
-    assert_eq!(admin.line("ACL DELUSER a"), ":1");
-    admin.run("ACL SETUSER a on nopass ~* &* +@all");
+    let again = encode(&["ACL", "SETUSER", "a", "on", "nopass", "~*", "&*", "+@all"]);
+    admin.send(&[encode(&["ACL", "DELUSER", "a"]), again].concat());
+    assert_eq!([admin.read(), admin.read()], [":1", "+OK"].map(|it| Reply::Line(it.into())));
     for client in &mut clients[2..] {
         assert_eq!(client.try_read(), None);
     }
