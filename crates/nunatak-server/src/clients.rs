@@ -33,6 +33,8 @@ pub(crate) struct Client {
     ready: Arc<ReadyList>,
     token: usize,
     pub(crate) name: Mutex<String>,
+    /// The name of its user.
+    pub(crate) user: Mutex<Arc<[u8]>>,
     pub(crate) last_used: AtomicU64,
     pub(crate) db: AtomicUsize,
     /// How many channels, patterns and channels of shards it has subscribed to.
@@ -54,7 +56,7 @@ impl Client {
     pub(crate) fn new(
         (id, address, local): (u64, String, String),
         (ready, token): (Arc<ReadyList>, usize),
-        created: u64,
+        (created, user): (u64, Arc<[u8]>),
     ) -> Self {
         Self {
             id,
@@ -64,6 +66,7 @@ impl Client {
             ready,
             token,
             name: Mutex::default(),
+            user: Mutex::new(user),
             last_used: AtomicU64::new(created),
             db: AtomicUsize::new(0),
             subscriptions: Default::default(),
@@ -86,10 +89,15 @@ impl Client {
         }
     }
 
+    /// Has the connection looked at by its thread.
+    pub(crate) fn wake(&self) {
+        self.ready.call(self.token);
+    }
+
     /// Has the connection closed by its thread.
     pub(crate) fn kill(&self) {
         self.is_killed.store(true, Relaxed);
-        self.ready.call(self.token);
+        self.wake();
     }
 
     pub(crate) fn is_killed(&self) -> bool {
@@ -104,7 +112,7 @@ impl Client {
         format!(
             "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} \
              multi={} qbuf={unread} qbuf-free=0 argv-mem=0 multi-mem=0 rbs={waiting} rbp={waiting} \
-             obl=0 oll=0 omem={waiting} tot-mem={} events=r cmd={} user=default redir=-1 resp={}\n",
+             obl=0 oll=0 omem={waiting} tot-mem={} events=r cmd={} user={} redir=-1 resp={}\n",
             self.id,
             self.address,
             self.local,
@@ -123,6 +131,7 @@ impl Client {
             self.queued.load(Relaxed),
             unread + waiting,
             slot.and_then(crate::commands::table::name_of).unwrap_or_else(|| "NULL".into()),
+            String::from_utf8_lossy(&self.user.lock()),
             if self.is_resp3.load(Relaxed) { 3 } else { 2 },
         )
     }

@@ -203,6 +203,21 @@ pub struct Config {
         hide_env_values = true
     )]
     pub requirepass: String,
+    /// Make a user: a name and rules, such as `alice on >secret ~cache:* +get`. May be given several times.
+    #[arg(
+        long,
+        value_name = "NAME RULES",
+        value_delimiter = '\n',
+        env = "NUNATAK_USER",
+        hide_env_values = true
+    )]
+    pub user: Vec<String>,
+    /// Read the users from this file, to which `ACL SAVE` writes them.
+    #[arg(long, value_name = "PATH", env = "NUNATAK_ACLFILE")]
+    pub aclfile: Option<PathBuf>,
+    /// How many entries `ACL LOG` keeps.
+    #[arg(long, default_value_t = 128, env = "NUNATAK_ACLLOG_MAX_LEN")]
+    pub acllog_max_len: usize,
     /// How many threads serve connections [default: one for each core].
     #[arg(long, env = "NUNATAK_THREADS", value_parser = threads)]
     pub threads: Option<usize>,
@@ -361,6 +376,7 @@ pub(crate) struct Settings {
     pub(crate) query_buffer_limit: usize,
     bind: String,
     unix_socket: String,
+    acl_file: String,
     databases: usize,
     cluster_map: Option<PathBuf>,
     password: RwLock<Arc<str>>,
@@ -373,6 +389,7 @@ pub(crate) struct Settings {
     /// Microseconds. Nothing is slow if it is negative.
     pub(crate) slow_log_limit: AtomicI64,
     pub(crate) slow_log_len: AtomicUsize,
+    pub(crate) acl_log_len: AtomicUsize,
 }
 
 impl Settings {
@@ -405,6 +422,7 @@ impl Settings {
             query_buffer_limit: config.client_query_buffer_limit.min(MOST_QUERY),
             bind: config.bind.clone(),
             unix_socket: shown(&config.unixsocket),
+            acl_file: shown(&config.aclfile),
             databases,
             cluster_map: config.cluster_map.clone(),
             password: RwLock::new(config.requirepass.as_str().into()),
@@ -418,6 +436,7 @@ impl Settings {
             ),
             slow_log_limit: AtomicI64::new(config.slowlog_log_slower_than),
             slow_log_len: AtomicUsize::new(config.slowlog_max_len),
+            acl_log_len: AtomicUsize::new(config.acllog_max_len),
         }
     }
 
@@ -453,6 +472,8 @@ impl Settings {
         };
         let map = self.cluster_map.as_ref().map(|path| path.display().to_string());
         let mut all = vec![
+            ("aclfile", self.acl_file.clone()),
+            ("acllog-max-len", self.acl_log_len.load(Relaxed).to_string()),
             ("appendfsync", fsync.into()),
             ("appendonly", if self.file.is_some() { "yes" } else { "no" }.into()),
             ("bind", self.bind.clone()),
@@ -501,6 +522,9 @@ impl Settings {
             }
             "slowlog-max-len" => {
                 integer(value, 0).map(|value| self.slow_log_len.store(value as usize, Relaxed))
+            }
+            "acllog-max-len" => {
+                integer(value, 0).map(|value| self.acl_log_len.store(value as usize, Relaxed))
             }
             "proto-max-bulk-len" => bytes(value).map(|value| self.max_bulk.store(value, Relaxed)),
             "client-output-buffer-limit" => {

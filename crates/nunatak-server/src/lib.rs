@@ -31,6 +31,7 @@ macro_rules! tell {
     }};
 }
 
+mod acl;
 mod ages;
 mod clients;
 mod cluster;

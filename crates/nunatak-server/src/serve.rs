@@ -1,5 +1,6 @@
 //! Servers: made of a configuration, run until they are stopped.
 
+use crate::acl::Acl;
 use crate::cluster::Cluster;
 use crate::config::{Config, Settings};
 use crate::event::janitor;
@@ -43,6 +44,8 @@ pub enum ServeError {
     Nowhere,
     /// A file with certificates or a key can't be used, for this reason.
     Tls(PathBuf, String),
+    /// The users that the options or the file define can't be used, for this reason.
+    Users(String),
     /// The system refused something.
     Io(&'static str, io::Error),
     /// The file with the data can't be opened.
@@ -71,6 +74,7 @@ impl fmt::Display for ServeError {
                 write!(f, "no client could connect: set --port, --tls-port or --unixsocket")
             }
             Self::Tls(path, why) => write!(f, "{}: {why}", path.display()),
+            Self::Users(why) => write!(f, "the users: {why}"),
             Self::Io(what, error) => write!(f, "{what}: {error}"),
             Self::Data(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Log(path, why) => write!(f, "the log of {}: {why}", path.display()),
@@ -199,8 +203,8 @@ impl Server {
     /// Opens the data and listens. Clients that connect wait for [`run`](Self::run).
     ///
     /// # Errors
-    /// If other machines could reach the address without a password or a certificate, a certificate or a
-    /// key can't be used, the address is taken, or the file can't be opened.
+    /// If other machines could reach the address without a password or a certificate, a certificate, a key
+    /// or the users can't be used, the address is taken, or the file can't be opened.
     ///
     /// See [the crate](crate) for an example.
     pub fn bind(config: Config) -> Result<Self, ServeError> {
@@ -212,8 +216,9 @@ impl Server {
         if port.is_none() && tls_port.is_none() && config.unixsocket.is_none() {
             return Err(ServeError::Nowhere);
         }
+        let acl = Acl::new(&config).map_err(ServeError::Users)?;
         let is_reached = !ip.is_loopback() && (port.is_some() || tls_port.is_some());
-        if is_reached && config.requirepass.is_empty() && !config.knows_clients() {
+        if is_reached && acl.default_user().is_open() && !config.knows_clients() {
             return Err(ServeError::Unprotected(ip));
         }
         let tls = tls::configure(&config)?;
@@ -235,7 +240,7 @@ impl Server {
         let ports = [address, tls_address].map(|it| it.map_or(0, |address| address.port()));
         let settings = Settings::new(&config, ports.into(), threads, spaces.len());
         let seed = crate::sample::random_below(usize::MAX) as u64;
-        let shared = Arc::new(Shared::new(Store::new(spaces, seed), settings, cluster));
+        let shared = Arc::new(Shared::new(Store::new(spaces, seed), settings, acl, cluster));
         let workers: io::Result<Vec<Worker>> =
             (0..threads).map(|_| Worker::new(Arc::clone(&shared))).collect();
         let mut workers = workers.map_err(io_error("can't make a thread's poll"))?;

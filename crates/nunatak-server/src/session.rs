@@ -1,10 +1,13 @@
 //! Sessions: what the server knows of a connection beside its bytes.
 
+use crate::acl::Acl;
+use crate::acl::user::User;
 use crate::clients::Client;
-use crate::protocol::request::{Malformed, Span};
-use crate::pubsub::CLASSES;
+use crate::commands::table::Command;
+use crate::protocol::request::{Args, Malformed, Span};
 use crate::pubsub::mailbox::ReadyList;
 use crate::pubsub::subscriber::Subscriber;
+use crate::pubsub::{CLASSES, Class};
 use crate::store::watch::Watch;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -41,7 +44,14 @@ pub(crate) struct Session {
     pub(crate) name: String,
     pub(crate) db: usize,
     pub(crate) is_resp3: bool,
+    /// Who the client is.
+    pub(crate) user: Arc<User>,
+    /// Whether it has shown that, or needed no password when it came.
     pub(crate) is_authenticated: bool,
+    /// Whether it must give a password before anything else.
+    needs_password: bool,
+    /// The version of the users that was looked at; none if the session has to look again.
+    users_version: Option<u64>,
     /// Whether the next command is about a slot that moves here.
     pub(crate) is_asking: bool,
     pub(crate) mute: Option<Mute>,
@@ -68,7 +78,7 @@ impl Session {
     pub(crate) fn new(
         client: Arc<Client>,
         (ready, token): (Arc<ReadyList>, usize),
-        is_authenticated: bool,
+        user: Arc<User>,
     ) -> Self {
         Self {
             id: client.id,
@@ -76,7 +86,10 @@ impl Session {
             name: String::new(),
             db: 0,
             is_resp3: false,
-            is_authenticated,
+            is_authenticated: user.is_open(),
+            needs_password: true,
+            users_version: None,
+            user,
             is_asking: false,
             mute: None,
             multi: None,
@@ -94,12 +107,58 @@ impl Session {
 
     /// Whether commands run at once, without checks of the session.
     #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.is_authenticated
+    pub(crate) fn is_plain(&self, acl: &Acl) -> bool {
+        self.users_version == Some(acl.version())
+            && !self.needs_password
             && !self.is_asking
             && self.mute.is_none()
             && self.multi.is_none()
             && self.subscriber.is_none()
+    }
+
+    /// Whether the user may run a command. The user was fitted.
+    #[inline(always)]
+    pub(crate) fn may_run(&self, command: &Command, args: Args<'_>) -> bool {
+        self.user.is_unlimited || self.user.check(command, args).is_ok()
+    }
+
+    /// Whether the client must give a password before anything else. The user was fitted.
+    pub(crate) fn needs_password(&self) -> bool {
+        self.needs_password
+    }
+
+    /// Makes the client a user, without a password or after it was checked.
+    pub(crate) fn set_user(&mut self, user: Arc<User>, is_authenticated: bool) {
+        *self.client.user.lock() = Arc::clone(&user.name);
+        (self.user, self.is_authenticated) = (user, is_authenticated);
+        self.users_version = None;
+    }
+
+    /// Looks the user up again if users have changed. Returns whether the connection may stay: the user is
+    /// there still, and may still get what the client has subscribed to.
+    #[inline(always)]
+    pub(crate) fn fit_user(&mut self, acl: &Acl) -> bool {
+        let version = acl.version();
+        self.users_version == Some(version) || self.fit_user_to(acl, version)
+    }
+
+    #[cold]
+    fn fit_user_to(&mut self, acl: &Acl, version: u64) -> bool {
+        // A user that changes meanwhile is looked up again at the next command: the version is older.
+        let found = acl.find(&self.user.name).filter(|user| user.id == self.user.id);
+        let Some(user) = found else { return false };
+        self.needs_password = !self.is_authenticated && !acl.default_user().is_open();
+        self.users_version = Some(version);
+        if Arc::ptr_eq(&self.user, &user) {
+            return true;
+        }
+        self.user = user;
+        let Some(subscriber) = &self.subscriber else { return true };
+        CLASSES.into_iter().all(|class| {
+            let is_pattern = class == Class::Pattern;
+            let mut names = subscriber.names(class).into_iter();
+            names.all(|name| self.user.allows_channel(&name, is_pattern))
+        })
     }
 
     /// Whether only commands about messages may run: in version 2 of the protocol, replies to others could

@@ -1,5 +1,6 @@
 //! What all threads of a server share.
 
+use crate::acl::Acl;
 use crate::ages::Ages;
 use crate::clients::Clients;
 use crate::cluster::Cluster;
@@ -76,6 +77,7 @@ const MOST_EVICTED: usize = 256;
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) settings: Settings,
+    pub(crate) acl: Acl,
     /// Which slots are here, in cluster mode.
     pub(crate) cluster: Option<Cluster>,
     pub(crate) counters: Counters,
@@ -103,11 +105,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(store: Store, settings: Settings, cluster: Option<Cluster>) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        settings: Settings,
+        acl: Acl,
+        cluster: Option<Cluster>,
+    ) -> Self {
         let started = now().as_secs();
         let this = Self {
             store,
             settings,
+            acl,
             cluster,
             counters: Counters::default(),
             stats: Stats::default(),

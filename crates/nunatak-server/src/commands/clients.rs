@@ -2,6 +2,7 @@
 
 use super::connection::valid_name;
 use super::context::{Context, Done, Fail, SYNTAX, fail};
+use crate::acl::Acl;
 use crate::clients::{Client, ClientKind};
 use crate::protocol::numbers::parse_i64;
 use crate::protocol::request::Args;
@@ -78,11 +79,12 @@ struct Kill<'a> {
     address: Option<&'a [u8]>,
     local: Option<&'a [u8]>,
     kind: Option<Option<ClientKind>>,
+    user: Option<&'a [u8]>,
     spares_me: bool,
 }
 
 impl<'a> Kill<'a> {
-    fn parse(args: Args<'a>) -> Result<Self, Fail> {
+    fn parse(acl: &Acl, args: Args<'a>) -> Result<Self, Fail> {
         let mut this = Self { spares_me: true, ..Self::default() };
         if !args.len().is_multiple_of(2) {
             return Err(SYNTAX);
@@ -101,10 +103,11 @@ impl<'a> Kill<'a> {
             } else if args.is(at, "TYPE") {
                 this.kind = Some(parse_kind(value)?);
             } else if args.is(at, "USER") {
-                if value != b"default" {
+                if acl.find(value).is_none() {
                     let user = String::from_utf8_lossy(value);
                     return Err(Fail::new(format!("ERR No such user '{user}'")));
                 }
+                this.user = Some(value);
             } else if args.is(at, "SKIPME") && (args.is(at + 1, "yes") || args.is(at + 1, "no")) {
                 this.spares_me = args.is(at + 1, "yes");
             } else {
@@ -117,6 +120,7 @@ impl<'a> Kill<'a> {
     fn is_about(&self, client: &Client) -> bool {
         self.id.is_none_or(|id| id == client.id as i64)
             && self.address.is_none_or(|address| address == client.address.as_bytes())
+            && self.user.is_none_or(|user| user == &**client.user.lock())
             && self.local.is_none_or(|local| local == client.local.as_bytes())
             && self.kind.is_none_or(|kind| kind == Some(client.kind()))
     }
@@ -127,7 +131,7 @@ fn kill(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let is_old = args.len() == 3;
     let which = match is_old {
         true => Kill { address: Some(args.at(2)), ..Kill::default() },
-        false => Kill::parse(args)?,
+        false => Kill::parse(&context.shared.acl, args)?,
     };
     let mut count = 0;
     for client in context.shared.registry.all().iter().filter(|client| which.is_about(client)) {

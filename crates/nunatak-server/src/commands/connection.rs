@@ -3,6 +3,8 @@
 use super::context::{Context, Done, Fail, NOT_INTEGER, SYNTAX, fail};
 use super::pubsub::forget_subscriptions;
 use super::transactions::forget_watches;
+use crate::acl::DEFAULT;
+use crate::acl::log::Reason;
 use crate::protocol::numbers::parse_i64;
 use crate::protocol::request::Args;
 
@@ -38,12 +40,18 @@ pub(super) fn select(context: &mut Context<'_>, args: Args<'_>) -> Done {
     Ok(())
 }
 
-/// Checks a password; the time it takes does not depend on where it differs.
-fn is_password(context: &Context<'_>, user: &[u8], given: &[u8]) -> bool {
-    let password = context.shared.settings.password();
-    let is_same = password.len() == given.len()
-        && password.bytes().zip(given).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0;
-    user == b"default" && (is_same || password.is_empty())
+/// Makes the client a user, if the password is right.
+fn authenticate(context: &mut Context<'_>, args: Args<'_>, name: &[u8], password: &[u8]) -> Done {
+    match context.shared.acl.find(name).filter(|user| user.accepts(password)) {
+        Some(user) => {
+            context.session.set_user(user, true);
+            Ok(())
+        }
+        None => {
+            super::acl::note_denied(context, Reason::Auth, args.at(0), name);
+            Err(WRONG_PASSWORD)
+        }
+    }
 }
 
 const WRONG_PASSWORD: Fail = Fail(std::borrow::Cow::Borrowed(
@@ -52,20 +60,17 @@ const WRONG_PASSWORD: Fail = Fail(std::borrow::Cow::Borrowed(
 
 pub(super) fn auth(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let (user, password) = match args.len() {
-        2 if context.shared.settings.password().is_empty() => {
+        2 if context.shared.acl.default_user().needs_no_password() => {
             return fail!(
                 "ERR AUTH <password> called without any password configured for the default \
                  user. Are you sure your configuration is correct?"
             );
         }
-        2 => (&b"default"[..], args.at(1)),
+        2 => (DEFAULT, args.at(1)),
         3 => (args.at(1), args.at(2)),
         _ => return Err(SYNTAX),
     };
-    if !is_password(context, user, password) {
-        return Err(WRONG_PASSWORD);
-    }
-    context.session.is_authenticated = true;
+    authenticate(context, args, user, password)?;
     context.reply.ok();
     Ok(())
 }
@@ -81,13 +86,10 @@ pub(super) fn hello(context: &mut Context<'_>, args: Args<'_>) -> Done {
             Some(_) => return fail!("NOPROTO unsupported protocol version"),
         },
     };
-    let (mut at, mut name, mut is_authenticated) = (2, None, context.session.is_authenticated);
+    let (mut at, mut name, mut credentials) = (2, None, None);
     while at < args.len() {
         if args.is(at, "AUTH") && at + 2 < args.len() {
-            if !is_password(context, args.at(at + 1), args.at(at + 2)) {
-                return Err(WRONG_PASSWORD);
-            }
-            is_authenticated = true;
+            credentials = Some((args.at(at + 1), args.at(at + 2)));
             at += 3;
         } else if args.is(at, "SETNAME") && at + 1 < args.len() {
             name = Some(valid_name(args.at(at + 1))?);
@@ -97,15 +99,17 @@ pub(super) fn hello(context: &mut Context<'_>, args: Args<'_>) -> Done {
             return Err(Fail::new(format!("ERR Syntax error in HELLO option '{option}'")));
         }
     }
-    if !is_authenticated {
+    if let Some((user, password)) = credentials {
+        authenticate(context, args, user, password)?;
+    }
+    if !context.session.is_authenticated {
         return fail!(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
-             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+             HELLO AUTH <user> <pass> option can be used to authenticate the client and \
              select the RESP protocol version at the same time"
         );
     }
     let session = &mut *context.session;
-    session.is_authenticated = true;
     if let Some(name) = name {
         session.set_name(name);
     }
@@ -148,7 +152,9 @@ pub(super) fn reset(context: &mut Context<'_>, _: Args<'_>) -> Done {
     session.set_name(String::new());
     session.mute = None;
     session.is_resp3 = false;
-    session.is_authenticated = shared.settings.password().is_empty();
+    let user = shared.acl.default_user();
+    let is_open = user.is_open();
+    session.set_user(user, is_open);
     context.reply.is_resp3 = false;
     context.reply.simple("RESET");
     Ok(())

@@ -1,5 +1,8 @@
 //! Commands: which there are, and how one runs.
 
+pub(crate) mod access;
+mod acl;
+pub(crate) mod categories;
 mod clients;
 mod cluster;
 mod connection;
@@ -21,6 +24,7 @@ mod transactions;
 pub(crate) use pubsub::forget_subscriptions;
 pub(crate) use transactions::forget_watches;
 
+use crate::acl::selector::Denied;
 use crate::protocol::request::Args;
 use crate::session::Mute;
 use crate::store::stripes::{Seen, Stripes};
@@ -108,10 +112,14 @@ pub(crate) fn run(
     let (mut was_asking, mut mute) = (false, None);
     let (admitted, start) = match command {
         // Most commands: nothing about the session or the command needs to be looked at more closely.
-        Some(command) if is_admitted(context, command, args.len()) => {
+        Some(command) if is_admitted(context, command, args) => {
             (Ok(Some(command)), context.reply.out.len())
         }
         _ => {
+            if !context.session.fit_user(&context.shared.acl) {
+                context.session.is_closing = true;
+                return None;
+            }
             // Messages that were sent before the command are received before its reply.
             pubsub::deliver(context);
             was_asking = context.session.is_asking;
@@ -157,10 +165,11 @@ pub(crate) fn run(
 
 /// Whether a command may run at once in a session without peculiarities.
 #[inline(always)]
-fn is_admitted(context: &Context<'_>, command: &Command, args: usize) -> bool {
-    command.accepts(args)
-        && context.session.is_plain()
+fn is_admitted(context: &Context<'_>, command: &Command, args: Args<'_>) -> bool {
+    command.accepts(args.len())
+        && context.session.is_plain(&context.shared.acl)
         && !command.has(SUBCOMMANDS)
+        && context.session.may_run(command, args)
         && (!command.has(DENY_OOM) || context.shared.has_room())
 }
 
@@ -178,8 +187,12 @@ fn admit(
             Err(Fail::new(format!("ERR wrong number of arguments for '{name}' command")))
         }
         Some(command) if command.lacks_subcommand(args) => Err(unknown_subcommand(args)),
-        Some(command) if !context.session.is_authenticated && !command.has(NO_AUTH) => {
+        Some(command) if context.session.needs_password() && !command.has(NO_AUTH) => {
             Err(Fail::new("NOAUTH Authentication required."))
+        }
+        Some(command) if !context.session.may_run(command, args) => {
+            let denied = acl::check(context, command, args).err().unwrap_or(Denied::Command);
+            Err(acl::denied(command, args, denied))
         }
         Some(command) if command.has(DENY_OOM) && !context.shared.has_room() => {
             Err(Fail::new("OOM command not allowed when used memory > 'maxmemory'."))

@@ -32,6 +32,7 @@ pub(crate) fn shown<'a>(
 ) -> impl ExactSizeIterator<Item = Cow<'a, [u8]>> + use<'a> {
     let hidden = match command.name {
         "auth" => 1..args.len(),
+        "acl" if args.is(1, "SETUSER") => 2..args.len(),
         "hello" => match (2..args.len()).find(|&at| args.is(at, "AUTH")) {
             Some(at) => at + 1..at + 3,
             None => 0..0,

@@ -1,7 +1,8 @@
 //! Commands about the server.
 
+use super::categories;
 use super::context::{Context, Done, Fail, SYNTAX, fail};
-use super::table::{self, COMMANDS, Command, READ, WRITE};
+use super::table::{self, COMMANDS, Command, Entry};
 use crate::protocol::glob;
 use crate::protocol::request::Args;
 use crate::shared::SaveError;
@@ -31,6 +32,9 @@ pub(super) fn config(context: &mut Context<'_>, args: Args<'_>) -> Done {
             let name = String::from_utf8_lossy(args.at(at)).to_ascii_lowercase();
             let value = String::from_utf8_lossy(args.at(at + 1)).into_owned();
             settings.set(&name, &value).map_err(Fail::new)?;
+            if name == "requirepass" {
+                context.shared.acl.set_default_password(&value);
+            }
             if name.starts_with("maxmemory") {
                 context.shared.fit_ages();
             }
@@ -46,7 +50,7 @@ pub(super) fn config(context: &mut Context<'_>, args: Args<'_>) -> Done {
     Ok(())
 }
 
-fn describe(context: &mut Context<'_>, command: Option<&Command>) {
+fn describe(context: &mut Context<'_>, command: Option<&'static Command>) {
     let reply = &mut context.reply;
     let Some(command) = command else {
         reply.null_array();
@@ -59,10 +63,10 @@ fn describe(context: &mut Context<'_>, command: Option<&Command>) {
     command.flag_names().for_each(|name| reply.simple(name));
     let (first, last, step) = command.places;
     [first, last, step].into_iter().for_each(|place| reply.integer(i64::from(place)));
-    let categories = [(READ, "@read"), (WRITE, "@write")];
-    let of = || categories.into_iter().filter(|(flag, _)| command.has(*flag));
-    reply.set(of().count());
-    of().for_each(|(_, name)| reply.simple(name));
+    let entry = Entry { slot: command.slot, command, subcommand: None };
+    let categories = categories::names(categories::of(&entry));
+    reply.set(categories.clone().count());
+    categories.for_each(|name| reply.simple(&format!("@{name}")));
     // Hints, key specifications, subcommands.
     (0..3).for_each(|_| reply.array(0));
 }

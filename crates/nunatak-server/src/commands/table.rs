@@ -2,7 +2,7 @@
 
 use super::context::{Context, Done};
 use super::{
-    clients, cluster, connection, dump, expiry, hashes, keys, monitor, pubsub, server, sets,
+    acl, clients, cluster, connection, dump, expiry, hashes, keys, monitor, pubsub, server, sets,
     slowlog, strings, transactions,
 };
 use crate::protocol::request::Args;
@@ -34,6 +34,23 @@ pub(crate) const IN_PUBSUB: u16 = 512;
 pub(crate) const SUBCOMMANDS: u16 = 1024;
 /// The command takes a short time if its arguments are few and short.
 pub(crate) const BRIEF: u16 = 2048;
+
+/// A command, or a subcommand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    /// Its counters, which are also its number among permissions.
+    pub(crate) slot: u16,
+    pub(crate) command: &'static Command,
+    pub(crate) subcommand: Option<&'static str>,
+}
+
+impl Entry {
+    /// Returns the name, with that of the subcommand.
+    pub(crate) fn name(&self) -> String {
+        let suffix = self.subcommand.map_or(String::new(), |subcommand| format!("|{subcommand}"));
+        format!("{}{suffix}", self.command.name)
+    }
+}
 
 /// How many counters a command with subcommands has, at most.
 const MOST_SUBCOMMANDS: u16 = 16;
@@ -81,6 +98,10 @@ impl Command {
     /// The names of all subcommands, in lower case; none if the command has no subcommands.
     pub(crate) fn subcommands(&self) -> &'static [&'static str] {
         match self.name {
+            "acl" => &[
+                "setuser", "getuser", "deluser", "list", "users", "whoami", "cat", "genpass",
+                "log", "dryrun", "save", "load", "help",
+            ],
             "client" => &[
                 "id", "getname", "setname", "info", "list", "kill", "reply", "getredir", "unblock",
                 "no-evict", "help",
@@ -131,6 +152,17 @@ impl Command {
     fn slot_of_subcommand(&self, args: Args<'_>) -> u16 {
         let at = self.subcommands().iter().position(|name| args.is(1, name));
         self.slot + at.map_or(0, |at| at as u16 + 1)
+    }
+
+    /// The command itself, then its subcommands.
+    pub(crate) fn entries(&'static self) -> impl Iterator<Item = Entry> {
+        let subcommands = self.subcommands().iter().copied().map(Some);
+        let all = std::iter::once(None).chain(subcommands).enumerate();
+        all.map(move |(at, subcommand)| Entry {
+            slot: self.slot + at as u16,
+            command: self,
+            subcommand,
+        })
     }
 
     /// Returns the names of the counters, in their order.
@@ -209,6 +241,11 @@ const fn numbered<const N: usize>(mut commands: [Command; N]) -> [Command; N] {
 /// Returns how many counters all commands have.
 pub(crate) fn slots() -> usize {
     COMMANDS.last().map_or(0, |command| usize::from(command.slot + command.slot_count()))
+}
+
+/// All commands and subcommands.
+pub(crate) fn all_entries() -> impl Iterator<Item = Entry> {
+    COMMANDS.iter().flat_map(|command| command.entries())
 }
 
 macro_rules! commands {
@@ -322,6 +359,7 @@ commands! {
     "hello" -1 NONE, NO_AUTH | FAST, connection::hello;
     "quit" -1 NONE, NO_AUTH | AT_ONCE | FAST | IN_PUBSUB, connection::quit;
     "reset" 1 NONE, NO_AUTH | AT_ONCE | FAST | IN_PUBSUB, connection::reset;
+    "acl" -2 NONE, ADMIN | SUBCOMMANDS, acl::acl;
     "client" -2 NONE, FAST | SUBCOMMANDS, clients::client;
     "info" -1 NONE, FAST, server::info;
     "config" -2 NONE, ADMIN | SUBCOMMANDS, server::config;

@@ -155,7 +155,8 @@ pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
             let done = match table::find(args.at(0)) {
                 Some(command) => {
                     context.timing.begin_command(command, context.stats);
-                    let done = (command.run)(context, args);
+                    let done = super::acl::check_again(context, command, args)
+                        .and_then(|()| (command.run)(context, args));
                     let slot = command.slot_of(args);
                     let told = count_call(context, command, slot, done.is_err());
                     if let Some(time) = told {

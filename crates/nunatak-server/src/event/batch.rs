@@ -237,7 +237,9 @@ impl<'r> Run<'r> {
             };
             let connection = &connections[active[entry.of].index];
             let session = &connection.session;
-            let fits = session.is_plain() && *db.get_or_insert(session.db) == session.db;
+            let fits = session.is_plain(&self.shared.acl)
+                && *db.get_or_insert(session.db) == session.db
+                && session.may_run(command, self.args(entry, active));
             let cluster = self.shared.cluster.as_ref();
             // Slots that move, and errors, are for commands by themselves.
             let is_here =

@@ -224,7 +224,7 @@ impl Connection {
         max_bulk: usize,
         found: &mut Vec<Span>,
     ) -> Result<bool, Malformed> {
-        let is_authenticated = self.session.is_authenticated;
+        let is_authenticated = !self.session.needs_password();
         let limits = Limits { bulk: max_bulk, is_authenticated };
         self.parser.parse(&mut self.input[..self.filled], limits, found)
     }

@@ -178,16 +178,16 @@ impl Worker {
                 shared.clients.fetch_sub(1, Relaxed);
                 continue;
             }
-            let is_authenticated = shared.settings.password().is_empty();
+            let user = shared.acl.default_user();
             let (id, address) =
                 (shared.next_client(), stream.address(shared.settings.unix_socket()));
             let index = entry.key();
             let ready = (Arc::clone(&self.ready), index);
             let local = stream.local_address(shared.settings.unix_socket());
-            let client = Client::new((id, address, local), ready.clone(), now().as_secs());
-            let client = Arc::new(client);
+            let created = (now().as_secs(), Arc::clone(&user.name));
+            let client = Arc::new(Client::new((id, address, local), ready.clone(), created));
             shared.registry.add(&client);
-            let session = Session::new(client, ready, is_authenticated);
+            let session = Session::new(client, ready, user);
             list(&mut self.listed, index, entry.insert(Connection::new(stream, session)));
         }
     }
@@ -215,7 +215,9 @@ impl Worker {
             let Some(connection) = connections.get_mut(index) else { continue };
             connection.is_listed = false;
             connection.session.client.last_used.store(now.as_secs(), Relaxed);
-            connection.is_broken |= connection.session.client.is_killed();
+            // Before messages are delivered, which the user may not get any more.
+            connection.is_broken |=
+                connection.session.client.is_killed() || !connection.session.fit_user(&shared.acl);
             connection.flush();
             connection.deliver();
             if connection.takes_requests() {

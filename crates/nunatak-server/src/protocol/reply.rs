@@ -60,6 +60,13 @@ impl Reply<'_> {
         }
     }
 
+    pub(crate) fn double(&mut self, value: f64) {
+        match self.is_resp3 {
+            true => self.out.extend_from_slice(format!(",{value}\r\n").as_bytes()),
+            false => self.text(&value.to_string()),
+        }
+    }
+
     pub(crate) fn null(&mut self) {
         self.out.extend_from_slice(if self.is_resp3 { b"_\r\n" } else { b"$-1\r\n" });
     }

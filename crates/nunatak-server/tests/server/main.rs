@@ -1,5 +1,6 @@
 //! Servers and clients, over sockets.
 
+mod acl;
 mod clients;
 mod cluster;
 mod common;
