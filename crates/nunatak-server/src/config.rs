@@ -1,12 +1,14 @@
 //! Options of a server, and the settings that clients may change.
 
+use crate::histogram::Percentiles;
 use crate::pubsub::limits::{AtomicLimits, Limits};
-use clap::{Parser, ValueEnum};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Parser, ValueEnum};
 use parking_lot::RwLock;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 /// When a change of a server with a file is answered.
 ///
@@ -243,9 +245,18 @@ pub struct Config {
     /// How many slow commands are kept.
     #[arg(long, default_value_t = 128, env = "NUNATAK_SLOWLOG_MAX_LEN")]
     pub slowlog_max_len: usize,
+    /// Keep a histogram of the times of each command: `yes` or `no`.
+    #[arg(long, default_value = "yes", action = ArgAction::Set, env = "NUNATAK_LATENCY_TRACKING", value_parser = BoolishValueParser::new())]
+    pub latency_tracking: bool,
+    /// Which percentiles of these times `INFO latencystats` tells.
+    #[arg(long, default_value = "50 99 99.9", env = "NUNATAK_LATENCY_TRACKING_INFO_PERCENTILES", value_parser = percentiles)]
+    pub latency_tracking_info_percentiles: String,
     /// Answer `GET /metrics` at this address by HTTP, without a password: metrics for Prometheus.
     #[arg(long, value_name = "ADDRESS:PORT", env = "NUNATAK_METRICS_ADDRESS")]
     pub metrics_address: Option<SocketAddr>,
+    /// Serve a page at this address by HTTP, without a password, that shows what the server does.
+    #[arg(long, value_name = "ADDRESS:PORT", env = "NUNATAK_DASHBOARD")]
+    pub dashboard: Option<SocketAddr>,
     /// Be a node of a cluster: this file says which node has which slots. It is read again when it changes.
     #[arg(long, value_name = "PATH", requires = "cluster_node", env = "NUNATAK_CLUSTER_MAP")]
     pub cluster_map: Option<PathBuf>,
@@ -274,6 +285,10 @@ fn threads(text: &str) -> Result<usize, String> {
 
 fn mailbox_limits(text: &str) -> Result<String, String> {
     Limits::parse(text).map(|limits| limits.to_string())
+}
+
+fn percentiles(text: &str) -> Result<String, String> {
+    Percentiles::parse(text).map(|percentiles| percentiles.to_string())
 }
 
 /// Parses a number of bytes with a unit.
@@ -373,6 +388,8 @@ pub(crate) struct Settings {
     /// Microseconds. Nothing is slow if it is negative.
     pub(crate) slow_log_limit: AtomicI64,
     pub(crate) slow_log_len: AtomicUsize,
+    pub(crate) tracks_latency: AtomicBool,
+    latency_percentiles: RwLock<Percentiles>,
 }
 
 impl Settings {
@@ -418,6 +435,10 @@ impl Settings {
             ),
             slow_log_limit: AtomicI64::new(config.slowlog_log_slower_than),
             slow_log_len: AtomicUsize::new(config.slowlog_max_len),
+            tracks_latency: AtomicBool::new(config.latency_tracking),
+            latency_percentiles: RwLock::new(
+                Percentiles::parse(&config.latency_tracking_info_percentiles).unwrap_or_default(),
+            ),
         }
     }
 
@@ -437,6 +458,10 @@ impl Settings {
     /// Returns how many bytes may wait for a connection that gets messages.
     pub(crate) fn mailbox_limits(&self) -> Limits {
         self.mailbox_limits.load()
+    }
+
+    pub(crate) fn latency_percentiles(&self) -> Percentiles {
+        self.latency_percentiles.read().clone()
     }
 
     /// Whether a change is answered after a sync.
@@ -461,6 +486,12 @@ impl Settings {
             ("cluster-enabled", if self.cluster_map.is_some() { "yes" } else { "no" }.into()),
             ("databases", self.databases.to_string()),
             ("io-threads", self.threads.to_string()),
+            ("latency-monitor-threshold", "0".into()),
+            (
+                "latency-tracking",
+                if self.tracks_latency.load(Relaxed) { "yes" } else { "no" }.into(),
+            ),
+            ("latency-tracking-info-percentiles", self.latency_percentiles().to_string()),
             ("maxclients", self.max_clients.load(Relaxed).to_string()),
             ("maxmemory", self.max_memory.load(Relaxed).to_string()),
             ("maxmemory-policy", self.policy().name().into()),
@@ -501,6 +532,14 @@ impl Settings {
             }
             "slowlog-max-len" => {
                 integer(value, 0).map(|value| self.slow_log_len.store(value as usize, Relaxed))
+            }
+            "latency-tracking" => match value.to_ascii_lowercase().as_str() {
+                "yes" => Ok(self.tracks_latency.store(true, Relaxed)),
+                "no" => Ok(self.tracks_latency.store(false, Relaxed)),
+                _ => Err("argument must be 'yes' or 'no'".into()),
+            },
+            "latency-tracking-info-percentiles" => {
+                Percentiles::parse(value).map(|parsed| *self.latency_percentiles.write() = parsed)
             }
             "proto-max-bulk-len" => bytes(value).map(|value| self.max_bulk.store(value, Relaxed)),
             "client-output-buffer-limit" => {

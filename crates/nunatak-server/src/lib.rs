@@ -36,7 +36,10 @@ mod clients;
 mod cluster;
 mod commands;
 mod config;
+mod dashboard;
 mod event;
+mod histogram;
+mod http;
 mod info;
 #[cfg(target_os = "linux")]
 mod log;

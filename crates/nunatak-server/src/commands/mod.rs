@@ -8,6 +8,7 @@ mod dump;
 mod expiry;
 mod hashes;
 mod keys;
+mod latency;
 pub(crate) mod monitor;
 pub(crate) mod pending;
 mod pubsub;

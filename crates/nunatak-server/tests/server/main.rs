@@ -8,6 +8,7 @@ mod differential;
 mod eviction;
 #[cfg(target_os = "linux")]
 mod killed;
+mod latency;
 mod metrics;
 mod monitoring;
 mod proxy;
