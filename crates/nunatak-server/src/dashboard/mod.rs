@@ -39,8 +39,6 @@ fn percentiles(times: &Histogram) -> Option<Percentiles> {
 struct CommandSample {
     /// Calls a second.
     calls: f64,
-    /// Errors a second.
-    failures: f64,
     latency: Option<Percentiles>,
 }
 
@@ -63,6 +61,7 @@ struct Sample {
     sent: f64,
     evicted: f64,
     expired: f64,
+    errors: f64,
     /// The bytes of the log, if the server has one.
     log: Option<u64>,
 }
@@ -103,7 +102,6 @@ struct Told<'d> {
     uptime: u64,
     file: Option<String>,
     durability: Option<String>,
-    last_save: u64,
     max_memory: usize,
     policy: &'static str,
     max_clients: usize,
@@ -166,8 +164,7 @@ impl Dashboard {
         before.commands.resize(all.len(), CommandCounts::default());
         let (mut commands, mut times) = (BTreeMap::new(), Histogram::default());
         for (slot, (counts, last)) in (0_u16..).zip(all.iter().zip(&before.commands)) {
-            let failures = |counts: &CommandCounts| counts.failed + counts.rejected;
-            if counts.calls == last.calls && failures(counts) == failures(last) {
+            if counts.calls == last.calls {
                 continue;
             }
             let of_slot = stats.all_times(slot).map(|all| {
@@ -181,7 +178,6 @@ impl Dashboard {
             of_slot.iter().for_each(|of_slot| times.add(of_slot));
             let sample = CommandSample {
                 calls: rate(counts.calls, last.calls),
-                failures: rate(failures(counts), failures(last)),
                 latency: of_slot.as_ref().and_then(percentiles),
             };
             commands.insert(name_of(slot).unwrap_or_default(), sample);
@@ -217,6 +213,7 @@ impl Dashboard {
             sent: rate(totals.bytes_written, before.totals.bytes_written),
             evicted: rate(counted.evicted, before.evicted),
             expired: rate(counted.expired, before.expired),
+            errors: rate(totals.errors, before.totals.errors),
             log: has_log.then(|| shared.store.spaces().iter().map(Space::log_bytes).sum()),
         }
     }
@@ -241,7 +238,6 @@ impl Dashboard {
             uptime: now().as_secs().saturating_sub(shared.started),
             file: settings.file.as_deref().map(|path| path.display().to_string()),
             durability: durability.map(|it| it.get_name().to_owned()),
-            last_save: shared.last_save(),
             max_memory: settings.max_memory.load(Relaxed),
             policy: settings.policy().name(),
             max_clients: settings.max_clients.load(Relaxed),

@@ -4,6 +4,7 @@ mod clients;
 mod cluster;
 mod common;
 mod connections;
+mod dashboard;
 mod differential;
 mod eviction;
 #[cfg(target_os = "linux")]

@@ -13,7 +13,7 @@ fn connect(address: SocketAddr) -> TcpStream {
 }
 
 /// Returns the whole answer to a request.
-fn ask(address: SocketAddr, request: &[u8]) -> String {
+pub(crate) fn ask(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = connect(address);
     // A server that has enough closes the connection; what it said is there, or a reset.
     let _ = stream.write_all(request);
