@@ -358,6 +358,15 @@ fn integer(text: &str, least: i64) -> Result<i64, String> {
     }
 }
 
+/// Parses a parameter that is on or off. The error is a part of the reply.
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("argument must be 'yes' or 'no'".into()),
+    }
+}
+
 /// The longest command: places in a buffer have 32 bits, and a buffer may be twice as long.
 const MOST_QUERY: usize = 1 << 30;
 
@@ -533,11 +542,9 @@ impl Settings {
             "slowlog-max-len" => {
                 integer(value, 0).map(|value| self.slow_log_len.store(value as usize, Relaxed))
             }
-            "latency-tracking" => match value.to_ascii_lowercase().as_str() {
-                "yes" => Ok(self.tracks_latency.store(true, Relaxed)),
-                "no" => Ok(self.tracks_latency.store(false, Relaxed)),
-                _ => Err("argument must be 'yes' or 'no'".into()),
-            },
+            "latency-tracking" => {
+                yes_or_no(value).map(|value| self.tracks_latency.store(value, Relaxed))
+            }
             "latency-tracking-info-percentiles" => {
                 Percentiles::parse(value).map(|parsed| *self.latency_percentiles.write() = parsed)
             }
