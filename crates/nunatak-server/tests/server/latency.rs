@@ -84,7 +84,8 @@ fn times_of_commands_are_told_as_redis_tells_them() {
     run_all(&mut ours);
     run_all(&mut theirs);
     for (hello, kind) in [("HELLO 2", '*'), ("HELLO 3", '%')] {
-        (ours.run(hello), theirs.run(hello));
+        ours.run(hello);
+        theirs.run(hello);
         for command in [
             "LATENCY HISTOGRAM",
             "LATENCY HISTOGRAM get nosuch mget",
@@ -119,7 +120,8 @@ fn times_of_commands_are_told_as_redis_tells_them() {
         let doctor = ours.run("LATENCY DOCTOR");
         assert!(matches!(doctor, Reply::Bulk(text) if text.starts_with(b"txt:") == (kind == '%')));
     }
-    (ours.run("HELLO 2"), theirs.run("HELLO 2"));
+    ours.run("HELLO 2");
+    theirs.run("HELLO 2");
     let names = ["p50", "p99", "p99.9"];
     let seen = percentiles(&mut ours, &names);
     assert!(seen.len() > 10, "{seen:?}");
@@ -128,7 +130,8 @@ fn times_of_commands_are_told_as_redis_tells_them() {
     for command in ["", "CONFIG SET latency-tracking no", "GET a", "LATENCY HISTOGRAM get"] {
         match command {
             "" => {
-                (ours.send(&set), theirs.send(&set));
+                ours.send(&set);
+                theirs.send(&set);
                 assert_eq!(ours.read(), theirs.read());
                 let names = ["p0", "p99.9999", "p100"];
                 assert_eq!(percentiles(&mut ours, &names), percentiles(&mut theirs, &names));
