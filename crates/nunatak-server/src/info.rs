@@ -127,20 +127,36 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
         }
     }
     // Not by default, as in Redis.
-    if args.len() > 1
-        && (1..args.len()).any(|at| !args.is(at, "default"))
-        && is_asked("Commandstats")
-    {
-        text.push_str(if text.is_empty() { "" } else { "\r\n" });
-        write_command_stats(&mut text, shared);
+    let is_asked = |name: &str| {
+        args.len() > 1 && (1..args.len()).any(|at| !args.is(at, "default")) && is_asked(name)
+    };
+    for (name, write) in [
+        ("Commandstats", write_command_stats as fn(&mut String, &Shared)),
+        ("Latencystats", write_latency_stats),
+    ] {
+        if is_asked(name) {
+            text.push_str(if text.is_empty() { "" } else { "\r\n" });
+            let _ = write!(text, "# {name}\r\n");
+            write(&mut text, shared);
+        }
     }
     text
 }
 
+fn write_latency_stats(text: &mut String, shared: &Shared) {
+    if !shared.settings.tracks_latency.load(Relaxed) {
+        return;
+    }
+    let percentiles = shared.settings.latency_percentiles();
+    for (name, times) in shared.stats.times_by_name() {
+        // Writing to a string does not fail.
+        let _ = write!(text, "latency_percentiles_usec_{name}:{}\r\n", percentiles.of(&times));
+    }
+}
+
 fn write_command_stats(text: &mut String, shared: &Shared) {
-    text.push_str("# Commandstats\r\n");
     for (name, counts) in shared.stats.commands() {
-        let CommandCounts { calls, nanos, rejected, failed } = counts;
+        let CommandCounts { calls, nanos, rejected, failed, .. } = counts;
         let micros = nanos / 1000;
         let per_call = if calls == 0 { 0.0 } else { nanos as f64 / 1000.0 / calls as f64 };
         // Writing to a string does not fail.

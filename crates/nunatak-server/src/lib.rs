@@ -37,7 +37,10 @@ mod clients;
 mod cluster;
 mod commands;
 mod config;
+mod dashboard;
 mod event;
+mod histogram;
+mod http;
 mod info;
 #[cfg(target_os = "linux")]
 mod log;
@@ -47,6 +50,7 @@ mod pubsub;
 mod sample;
 mod serve;
 mod session;
+mod settings;
 mod shared;
 mod slowlog;
 mod stats;

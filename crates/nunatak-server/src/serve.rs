@@ -2,11 +2,12 @@
 
 use crate::acl::Acl;
 use crate::cluster::Cluster;
-use crate::config::{Config, Settings};
+use crate::config::Config;
 use crate::event::janitor;
 use crate::event::listeners::{Listeners, TlsListener};
 use crate::event::worker::Worker;
-use crate::metrics::http::Endpoint;
+use crate::http::{Content, Endpoint};
+use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::store::Store;
 #[cfg(target_os = "linux")]
@@ -97,7 +98,9 @@ pub struct Server {
     tls_address: Option<SocketAddr>,
     pins: bool,
     unix: Option<PathBuf>,
-    metrics: Option<Endpoint>,
+    metrics_address: Option<SocketAddr>,
+    dashboard_address: Option<SocketAddr>,
+    endpoints: Vec<Endpoint>,
 }
 
 /// Stops a server.
@@ -248,10 +251,37 @@ impl Server {
         workers[0]
             .listen(Listeners { tcp, tls, unix }, inboxes)
             .map_err(io_error("can't wait for connections"))?;
-        let metrics = config.metrics_address.map(|it| Endpoint::bind(it, Arc::clone(&shared)));
-        let metrics = metrics.transpose().map_err(io_error("can't listen for metrics"))?;
+        let mut endpoints = Vec::new();
+        let mut serve = |address: Option<SocketAddr>, content: Content, what| {
+            let Some(address) = address else { return Ok(None) };
+            let endpoint = Endpoint::bind(address, Arc::clone(&shared), content);
+            let endpoint = endpoint.map_err(io_error(what))?;
+            let address = endpoint.address();
+            endpoints.push(endpoint);
+            Ok(Some(address))
+        };
+        let (wanted, content) = (config.metrics_address, Content::default().with_metrics(&shared));
+        let failure = "can't listen for metrics";
+        let (metrics_address, dashboard_address) = if wanted == config.dashboard {
+            let both = serve(wanted, content.with_dashboard(&shared), failure)?;
+            (both, both)
+        } else {
+            let page = Content::default().with_dashboard(&shared);
+            let metrics = serve(wanted, content, failure)?;
+            (metrics, serve(config.dashboard, page, "can't listen for the dashboard")?)
+        };
         let (pins, unix) = (config.pin, config.unixsocket);
-        Ok(Self { shared, workers, address, tls_address, pins, unix, metrics })
+        Ok(Self {
+            shared,
+            workers,
+            address,
+            tls_address,
+            pins,
+            unix,
+            metrics_address,
+            dashboard_address,
+            endpoints,
+        })
     }
 
     /// Returns the address that clients connect to without TLS, unless the port is off.
@@ -285,7 +315,21 @@ impl Server {
     /// # Ok::<(), nunatak_server::ServeError>(())
     /// ```
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics.as_ref().map(Endpoint::address)
+        self.metrics_address
+    }
+
+    /// Returns the address of the dashboard, if there is one.
+    ///
+    /// ```
+    /// use clap::Parser;
+    /// use nunatak_server::{Config, Server};
+    /// let flags = ["", "--port=0", "--threads=1", "--dashboard=127.0.0.1:0"];
+    /// let server = Server::bind(Config::parse_from(flags))?;
+    /// assert_ne!(server.dashboard_address().unwrap().port(), 0);
+    /// # Ok::<(), nunatak_server::ServeError>(())
+    /// ```
+    pub fn dashboard_address(&self) -> Option<SocketAddr> {
+        self.dashboard_address
     }
 
     /// Returns what stops this server.
@@ -303,16 +347,17 @@ impl Server {
     ///
     /// See [the crate](crate) for an example.
     pub fn run(self) -> Result<(), ServeError> {
-        let Self { shared, workers, pins, unix, metrics, .. } = self;
+        let Self { shared, workers, pins, unix, endpoints, .. } = self;
         let served = thread::scope(|scope| {
             let janitor = scope.spawn(|| janitor::run(&shared));
-            let metrics = metrics.map(|mut endpoint| {
+            let answer = |mut endpoint: Endpoint| {
                 scope.spawn(move || {
                     if let Err(error) = endpoint.run() {
-                        tell!("there are no metrics any more: {error}");
+                        tell!("nothing answers at {} any more: {error}", endpoint.address());
                     }
                 })
-            });
+            };
+            let answering: Vec<_> = endpoints.into_iter().map(answer).collect();
             let cores = core_affinity::get_core_ids().unwrap_or_default();
             let serve = |(number, mut worker): (usize, Worker)| {
                 let core = cores.get(number % cores.len().max(1)).copied().filter(|_| pins);
@@ -337,7 +382,7 @@ impl Server {
             // It only ends.
             let _ = janitor.join();
             // A panic there has told its reason, and does not end the server.
-            let _ = metrics.map(thread::ScopedJoinHandle::join);
+            answering.into_iter().for_each(|thread| drop(thread.join()));
             served
         });
         if let Some(path) = unix {
@@ -401,6 +446,9 @@ fn run(args: Vec<OsString>) -> Result<(), Box<dyn std::error::Error>> {
     }
     if let Some(path) = &server.unix {
         tell!("ready at {}", path.display());
+    }
+    if let Some(address) = server.dashboard_address() {
+        tell!("the dashboard is at http://{address}/");
     }
     server.run()?;
     Ok(())

@@ -1,9 +1,11 @@
 //! Counts of what threads do: commands by name, the latency of batches, bytes.
 
 use crate::commands::table::{COMMANDS, slots};
+use crate::histogram::{Histogram, TimeCounters, bucket_of};
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A counter that one thread adds to and others read.
@@ -29,8 +31,39 @@ impl Counter {
 pub(crate) struct CommandCounters {
     pub(crate) calls: Counter,
     pub(crate) nanos: Counter,
+    /// The part of `nanos` that is in no histogram.
+    untracked: Counter,
     pub(crate) rejected: Counter,
     pub(crate) failed: Counter,
+    /// Made at the first call: most commands are never used, and a histogram takes 30 KiB.
+    times: OnceLock<TimeCounters>,
+}
+
+/// How long calls took: the same time for each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallTime {
+    nanos: u64,
+    /// Of the histogram, if times are tracked.
+    bucket: Option<usize>,
+}
+
+impl CallTime {
+    pub(crate) fn new(time: Duration, is_tracked: bool) -> Self {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Self { nanos, bucket: is_tracked.then(|| bucket_of(nanos)) }
+    }
+}
+
+impl CommandCounters {
+    /// Adds the time of a call.
+    #[inline(always)]
+    pub(crate) fn add_time(&self, time: CallTime) {
+        self.nanos.add(time.nanos);
+        match time.bucket {
+            Some(bucket) => self.times.get_or_init(TimeCounters::default).add(bucket),
+            None => self.untracked.add(time.nanos),
+        }
+    }
 }
 
 /// Counts of a command.
@@ -38,12 +71,13 @@ pub(crate) struct CommandCounters {
 pub(crate) struct CommandCounts {
     pub(crate) calls: u64,
     pub(crate) nanos: u64,
+    pub(crate) untracked: u64,
     pub(crate) rejected: u64,
     pub(crate) failed: u64,
 }
 
 /// The shortest latency that has a bucket of its own, as a power of two of nanoseconds: 1 µs.
-const FIRST_BUCKET: u32 = 10;
+pub(crate) const FIRST_BUCKET: u32 = 10;
 /// How many buckets of a latency there are: up to 4 s. What is longer has none.
 pub(crate) const BUCKETS: usize = 23;
 
@@ -103,6 +137,8 @@ pub(crate) struct Stats {
 #[derive(Debug, Default)]
 struct Base {
     commands: Vec<CommandCounts>,
+    /// By the commands' slots.
+    times: HashMap<u16, Histogram>,
     totals: Totals,
 }
 
@@ -127,17 +163,31 @@ impl Stats {
         self.workers.lock().iter().map(|worker| counter(worker).get()).sum()
     }
 
-    fn all_commands(&self) -> Vec<CommandCounts> {
+    /// Returns the counts of each slot since the start.
+    pub(crate) fn all_commands(&self) -> Vec<CommandCounts> {
         let count = |slot| CommandCounts {
             calls: self.sum(|worker| &worker.command(slot).calls),
             nanos: self.sum(|worker| &worker.command(slot).nanos),
+            untracked: self.sum(|worker| &worker.command(slot).untracked),
             rejected: self.sum(|worker| &worker.command(slot).rejected),
             failed: self.sum(|worker| &worker.command(slot).failed),
         };
         (0..slots() as u16).map(count).collect()
     }
 
-    fn all_totals(&self) -> Totals {
+    /// Returns how long the calls of a slot took since the start, if there were any.
+    pub(crate) fn all_times(&self, slot: u16) -> Option<Histogram> {
+        let workers = self.workers.lock();
+        let mut used =
+            workers.iter().filter_map(|worker| worker.command(slot).times.get()).peekable();
+        used.peek()?;
+        let mut all = Histogram::default();
+        used.for_each(|counters| all.add_counters(counters));
+        Some(all)
+    }
+
+    /// Returns the totals since the start.
+    pub(crate) fn all_totals(&self) -> Totals {
         Totals {
             bytes_read: self.sum(|worker| &worker.bytes_read),
             bytes_written: self.sum(|worker| &worker.bytes_written),
@@ -147,7 +197,9 @@ impl Stats {
 
     /// Begins all counts anew, except those of batches.
     pub(crate) fn reset(&self) {
-        let base = Base { commands: self.all_commands(), totals: self.all_totals() };
+        let times = |slot| Some((slot, self.all_times(slot)?));
+        let times = (0..slots() as u16).filter_map(times).collect();
+        let base = Base { commands: self.all_commands(), times, totals: self.all_totals() };
         *self.base.lock() = base;
     }
 
@@ -161,6 +213,22 @@ impl Stats {
         }
     }
 
+    /// Returns how long the calls of a slot took since the reset, if there were any.
+    pub(crate) fn times(&self, slot: u16) -> Option<Histogram> {
+        let all = self.all_times(slot)?;
+        let since = match self.base.lock().times.get(&slot) {
+            Some(before) => all.since(before),
+            None => all,
+        };
+        (since.calls() > 0).then_some(since)
+    }
+
+    /// Returns the names of the commands that were used since the reset, and how long their calls took.
+    pub(crate) fn times_by_name(&self) -> impl Iterator<Item = (String, Histogram)> {
+        let names = COMMANDS.iter().flat_map(|command| command.slot_names());
+        (0_u16..).zip(names).filter_map(|(slot, name)| Some((name, self.times(slot)?)))
+    }
+
     /// Returns the names of the commands that were used since the reset, and their counts.
     pub(crate) fn commands(&self) -> Vec<(String, CommandCounts)> {
         let base = self.base.lock().commands.clone();
@@ -169,6 +237,7 @@ impl Stats {
             CommandCounts {
                 calls: all.calls - before.calls,
                 nanos: all.nanos - before.nanos,
+                untracked: all.untracked - before.untracked,
                 rejected: all.rejected - before.rejected,
                 failed: all.failed - before.failed,
             }
@@ -205,14 +274,34 @@ mod tests {
         assert!((bucket_bound(BUCKETS - 1) - 4.294_967_296).abs() < 1e-9);
     }
 
+    /// The sum of a histogram is that of its calls.
+    #[test]
+    fn times_that_are_not_tracked_are_in_no_histogram() {
+        let stats = Stats::default();
+        let worker = stats.add_worker();
+        for (micros, is_tracked) in [(5, true), (7, false)] {
+            worker.command(0).add_time(CallTime::new(Duration::from_micros(micros), is_tracked));
+        }
+        let counts = stats.commands()[0].1;
+        assert_eq!((counts.nanos, counts.untracked), (12_000, 7000));
+        assert_eq!(stats.times(0).unwrap().doubling(), [(8, 1)]);
+    }
+
     #[test]
     fn resets_begin_anew() {
         let stats = Stats::default();
         let worker = stats.add_worker();
         worker.command(0).calls.add(3);
+        worker.command(0).add_time(CallTime::new(Duration::from_micros(5), true));
         worker.errors.add(2);
+        assert_eq!(stats.times(0).unwrap().calls(), 1);
         stats.reset();
         assert_eq!((stats.commands(), stats.totals()), (Vec::new(), Totals::default()));
+        assert_eq!(stats.times(0), None);
+        worker.command(0).add_time(CallTime::new(Duration::from_micros(9), true));
+        let times: Vec<_> = stats.times_by_name().map(|(name, it)| (name, it.doubling())).collect();
+        assert_eq!(times, [(COMMANDS[0].name.to_string(), vec![(16, 1)])]);
+        stats.reset();
         worker.command(0).failed.add(1);
         let counts = CommandCounts { failed: 1, ..CommandCounts::default() };
         assert_eq!(stats.commands(), [(COMMANDS[0].name.to_string(), counts)]);

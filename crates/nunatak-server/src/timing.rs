@@ -7,7 +7,7 @@
 //! some seconds: a group is slow, too, if other processes had the core meanwhile.
 
 use crate::commands::table::Command;
-use crate::stats::WorkerStats;
+use crate::stats::{CallTime, WorkerStats};
 use std::time::{Duration, Instant};
 
 /// A batch of at most so many commands is timed exactly.
@@ -27,6 +27,8 @@ pub(crate) struct Timing {
     begin: Instant,
     last: Instant,
     is_exact: bool,
+    /// Whether times go into the histograms.
+    is_tracked: bool,
     /// The end of the last second in which all commands are timed.
     exact_until: Option<Instant>,
     /// The slots of commands that were not timed yet.
@@ -42,6 +44,7 @@ impl Default for Timing {
             begin: now,
             last: now,
             is_exact: true,
+            is_tracked: true,
             exact_until: None,
             group: Vec::with_capacity(GROUP),
             limit: None,
@@ -51,9 +54,10 @@ impl Default for Timing {
 
 impl Timing {
     /// Begins a batch. `limit`: what the slow log's is in microseconds, if not negative.
-    pub(crate) fn begin(&mut self, commands: usize, limit: i64) {
+    pub(crate) fn begin(&mut self, commands: usize, limit: i64, is_tracked: bool) {
         let now = Instant::now();
         (self.begin, self.last) = (now, now);
+        self.is_tracked = is_tracked;
         self.limit = u64::try_from(limit).ok().map(Duration::from_micros);
         self.is_exact = commands <= FEW
             || (0..LEAST_GROUPED).contains(&limit)
@@ -68,6 +72,11 @@ impl Timing {
 
     pub(crate) fn is_slow(&self, time: Duration) -> bool {
         self.limit.is_some_and(|limit| time >= limit)
+    }
+
+    /// Makes a time of calls of what each took.
+    pub(crate) fn of_calls(&self, time: Duration) -> CallTime {
+        CallTime::new(time, self.is_tracked)
     }
 
     /// Returns the time since the last lap.
@@ -92,8 +101,8 @@ impl Timing {
         if self.is_slow(time) && self.has_rested(self.last) {
             self.exact_until = Some(self.last + EXACT);
         }
-        let part = time.as_nanos() as u64 / self.group.len() as u64;
-        self.group.drain(..).for_each(|slot| stats.command(slot).nanos.add(part));
+        let part = self.of_calls(time / self.group.len() as u32);
+        self.group.drain(..).for_each(|slot| stats.command(slot).add_time(part));
     }
 
     /// Tells that a command begins.
@@ -114,7 +123,7 @@ impl Timing {
     ) -> Option<Duration> {
         if self.is_exact || command.may_take_long() {
             let time = self.lap();
-            stats.command(slot).nanos.add(time.as_nanos() as u64);
+            stats.command(slot).add_time(self.of_calls(time));
             return Some(time);
         }
         self.group.push(slot);
@@ -135,7 +144,7 @@ mod tests {
     fn timed(timing: &mut Timing, name: &str, count: usize, limit: i64) -> usize {
         let stats = Stats::default().add_worker();
         let command = table::find(name.as_bytes()).unwrap();
-        timing.begin(count, limit);
+        timing.begin(count, limit, true);
         let mut timed = 0;
         for _ in 0..count {
             timing.begin_command(command, &stats);
@@ -175,7 +184,7 @@ mod tests {
                 assert_eq!(timing.end_command(command, command.slot, &stats), None);
             }
         };
-        timing.begin(100, 10_000);
+        timing.begin(100, 10_000, true);
         slow_group(&mut timing);
         let first = timing.exact_until.expect("a slow group");
         // Long enough for a thread that has to wait for the processor.

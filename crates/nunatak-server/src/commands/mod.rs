@@ -11,6 +11,7 @@ mod dump;
 mod expiry;
 mod hashes;
 mod keys;
+mod latency;
 pub(crate) mod monitor;
 pub(crate) mod pending;
 mod pubsub;

@@ -2,8 +2,8 @@
 
 use super::context::{Context, Done};
 use super::{
-    acl, clients, cluster, connection, dump, expiry, hashes, keys, monitor, pubsub, server, sets,
-    slowlog, strings, transactions,
+    acl, clients, cluster, connection, dump, expiry, hashes, keys, latency, monitor, pubsub,
+    server, sets, slowlog, strings, transactions,
 };
 use crate::protocol::request::Args;
 use foldhash::fast::RandomState;
@@ -122,6 +122,7 @@ impl Command {
             ],
             "command" => &["count", "info", "docs", "getkeys"],
             "config" => &["get", "set", "resetstat"],
+            "latency" => &["doctor", "graph", "history", "latest", "reset", "histogram", "help"],
             "memory" => &["usage"],
             "slowlog" => &["get", "len", "reset", "help"],
             "object" => &["encoding", "refcount", "idletime", "freq"],
@@ -364,6 +365,7 @@ commands! {
     "info" -1 NONE, FAST, server::info;
     "config" -2 NONE, ADMIN | SUBCOMMANDS, server::config;
     "command" -1 NONE, FAST | SUBCOMMANDS, server::command;
+    "latency" -2 NONE, ADMIN | SUBCOMMANDS, latency::latency;
     "memory" -2 NONE, READ | SUBCOMMANDS, server::memory;
     "monitor" 1 NONE, ADMIN, monitor::monitor;
     "slowlog" -2 NONE, ADMIN | SUBCOMMANDS, slowlog::slowlog;

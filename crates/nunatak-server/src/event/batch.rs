@@ -137,7 +137,8 @@ impl Batch {
         now: u64,
     ) {
         let Self { active, entries, spans, scratch, wakes, timing, .. } = self;
-        timing.begin(entries.len(), shared.settings.slow_log_limit.load(Relaxed));
+        let (limit, tracks) = (&shared.settings.slow_log_limit, &shared.settings.tracks_latency);
+        timing.begin(entries.len(), limit.load(Relaxed), tracks.load(Relaxed));
         let (hits, misses, keys) = (0, 0, 0);
         let ages = shared.ages();
         let ages = ages.as_deref();
@@ -379,11 +380,12 @@ impl<'r> Run<'r> {
     /// Counts lookups that were made together. Each counts with an equal part of the time.
     fn note_lookups(&mut self, entries: &[Entry], active: &[Active], connections: &Connections) {
         let Some(part) = self.timing.lap().checked_div(entries.len() as u32) else { return };
+        let of_calls = self.timing.of_calls(part);
         for &entry in entries {
             let Some(command) = entry.command else { continue };
             let counters = self.stats.command(command.slot);
             counters.calls.add(1);
-            counters.nanos.add(part.as_nanos() as u64);
+            counters.add_time(of_calls);
             if self.timing.is_slow(part) {
                 let args = commands::monitor::shown(command, self.args(entry, active));
                 let session = &connections[active[entry.of].index].session;

@@ -16,6 +16,7 @@ pub(crate) struct Local {
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) dashboard: Option<SocketAddr>,
     stopper: Stopper,
     serving: Option<JoinHandle<()>>,
 }
@@ -30,9 +31,10 @@ impl Local {
         let flags = ["test"].into_iter().chain(flags.iter().copied());
         let server = Server::bind(Config::parse_from(flags)).expect("a server");
         let (tls, metrics) = (server.tls_address(), server.metrics_address());
+        let dashboard = server.dashboard_address();
         let (address, stopper) = (server.address().or(tls).expect("a port"), server.stopper());
         let serving = std::thread::spawn(move || server.run().expect("the server ends well"));
-        Self { address, tls, metrics, stopper, serving: Some(serving) }
+        Self { address, tls, metrics, dashboard, stopper, serving: Some(serving) }
     }
 
     pub(crate) fn client(&self) -> Client {

@@ -5,10 +5,12 @@ mod clients;
 mod cluster;
 mod common;
 mod connections;
+mod dashboard;
 mod differential;
 mod eviction;
 #[cfg(target_os = "linux")]
 mod killed;
+mod latency;
 mod metrics;
 mod monitoring;
 mod proxy;

@@ -13,7 +13,7 @@ fn connect(address: SocketAddr) -> TcpStream {
 }
 
 /// Returns the whole answer to a request.
-fn ask(address: SocketAddr, request: &[u8]) -> String {
+pub(crate) fn ask(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = connect(address);
     // A server that has enough closes the connection; what it said is there, or a reset.
     let _ = stream.write_all(request);
@@ -77,6 +77,8 @@ fn metrics_count_what_happens() {
         ("nunatak_pubsub_patterns", 0.0),
         ("nunatak_command_calls_total{command=\"get\"}", 2.0),
         ("nunatak_command_failures_total{command=\"get\"}", 1.0),
+        ("nunatak_command_duration_seconds_count{command=\"get\"}", 2.0),
+        ("nunatak_command_duration_seconds_bucket{le=\"+Inf\",command=\"get\"}", 2.0),
         ("nunatak_batch_duration_seconds_count", 9.0),
         ("nunatak_batch_duration_seconds_bucket{le=\"+Inf\"}", 9.0),
     ];
@@ -98,14 +100,24 @@ fn metrics_count_what_happens() {
         "nunatak_memory_resident_bytes",
         "nunatak_network_received_bytes_total",
         "nunatak_network_sent_bytes_total",
-        "nunatak_command_duration_seconds_total{command=\"get\"}",
+        "nunatak_command_duration_seconds_sum{command=\"get\"}",
         "nunatak_batch_duration_seconds_sum",
     ] {
         assert!(found[name] > 0.0, "{name}");
     }
     assert!(found["nunatak_uptime_seconds"] >= 0.0);
-    let buckets = found.keys().filter(|name| name.contains("_bucket{le="));
-    assert_eq!(buckets.count(), 24);
+    for (family, label) in [("batch", ""), ("command", ",command=\"get\"")] {
+        let prefix = format!("nunatak_{family}_duration_seconds_bucket{{le=\"");
+        let bound = |name: &str| {
+            let (bound, rest) = name.strip_prefix(&prefix)?.split_once('"')?;
+            (rest == format!("{label}}}")).then(|| bound.parse::<f64>().expect("a bound"))
+        };
+        let bounds = found.iter().filter_map(|(name, count)| Some((bound(name)?, *count)));
+        let mut bounds: Vec<(f64, f64)> = bounds.collect();
+        bounds.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert_eq!(bounds.len(), 24, "{family}");
+        assert!(bounds.windows(2).all(|two| two[0].1 <= two[1].1), "{bounds:?}");
+    }
 }
 
 /// What is no request for metrics is refused.

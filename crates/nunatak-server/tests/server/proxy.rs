@@ -101,7 +101,7 @@ fn servers_behind_twemproxy_are_killed_and_return() {
         }
         missed
     };
-    assert_eq!(missed(&mut client), []);
+    assert_eq!(missed(&mut client), Vec::<usize>::new());
     drop(all.remove(0));
     let gone = missed(&mut client);
     assert_eq!(gone.len(), sizes[0], "the keys of the server that is gone, and no others");

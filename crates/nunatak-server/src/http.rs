@@ -1,14 +1,17 @@
-//! A small HTTP server for the metrics, in a thread of its own.
+//! A small HTTP server for the metrics and the dashboard, in a thread of its own.
 //!
-//! It answers `GET /metrics` and `HEAD /metrics`, once for each connection. Whatever clients send, it keeps
-//! few connections, for a short time, with few bytes of each.
+//! It answers `GET` and `HEAD`, once for each connection. Whatever clients send, it keeps few connections,
+//! for a short time, with few bytes of each.
 
-use super::{CONTENT_TYPE, registry, write};
+use crate::dashboard::{Dashboard, PAGE};
+use crate::metrics;
 use crate::shared::Shared;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use prometheus_client::registry::Registry;
 use slab::Slab;
+use std::borrow::Cow;
+use std::error::Error;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
@@ -37,7 +40,14 @@ struct Connection {
     deadline: Instant,
 }
 
-/// A server of metrics that listens.
+/// What is served.
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    metrics: Option<Registry>,
+    dashboard: Option<Dashboard>,
+}
+
+/// An HTTP server that listens.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     poll: Poll,
@@ -45,27 +55,76 @@ pub(crate) struct Endpoint {
     address: SocketAddr,
     connections: Slab<Connection>,
     shared: Arc<Shared>,
-    registry: Registry,
+    content: Content,
+}
+
+/// What an answer has beside its status.
+struct Body<'b> {
+    kind: &'b str,
+    /// Whole lines.
+    headers: &'b str,
+    text: Cow<'b, str>,
+}
+
+/// Headers of the page: it loads nothing but the figures, and is no part of another page.
+const PAGE_HEADERS: &str = "Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; \
+    style-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'; \
+    base-uri 'none'; form-action 'none'\r\nReferrer-Policy: no-referrer\r\n";
+
+impl Content {
+    pub(crate) fn with_metrics(mut self, shared: &Arc<Shared>) -> Self {
+        self.metrics = Some(metrics::registry(Arc::clone(shared)));
+        self
+    }
+
+    pub(crate) fn with_dashboard(mut self, shared: &Arc<Shared>) -> Self {
+        self.dashboard = Some(Dashboard::new(Arc::clone(shared)));
+        self
+    }
+
+    /// Returns what there is at a path; `None` if there is nothing.
+    fn find(&self, path: &str, query: &str) -> Option<Result<Body<'_>, Box<dyn Error>>> {
+        let body = |kind, headers, text| Body { kind, headers, text };
+        match (path, &self.metrics, &self.dashboard) {
+            ("/metrics", Some(registry), _) => Some(
+                metrics::write(registry)
+                    .map(|text| body(metrics::CONTENT_TYPE, "", text.into()))
+                    .map_err(Into::into),
+            ),
+            ("/", _, Some(_)) => {
+                Some(Ok(body("text/html; charset=utf-8", PAGE_HEADERS, PAGE.into())))
+            }
+            ("/dashboard.json", _, Some(dashboard)) => Some(
+                dashboard
+                    .write(query)
+                    .map(|text| body("application/json", "", text.into()))
+                    .map_err(Into::into),
+            ),
+            _ => None,
+        }
+    }
 }
 
 /// Encodes an answer.
-fn answer(status: &str, kind: &str, body: &str, with_body: bool) -> Vec<u8> {
-    let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
-    let len = body.len();
-    let shown = if with_body { body } else { "" };
+fn answer(status: &str, body: &Body<'_>, with_text: bool) -> Vec<u8> {
+    let Body { kind, headers, text } = body;
+    let len = text.len();
+    let shown = if with_text { text } else { "" };
     format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n{allow}\
-         Connection: close\r\n\r\n{shown}"
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n{headers}\
+         Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n{shown}"
     )
     .into_bytes()
 }
 
 fn refuse(status: &str) -> Vec<u8> {
-    answer(status, "text/plain; charset=utf-8", &format!("{status}\n"), true)
+    let headers = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+    let text = format!("{status}\n").into();
+    answer(status, &Body { kind: "text/plain; charset=utf-8", headers, text }, true)
 }
 
 /// Answers a request; `None` if it is not complete.
-fn respond(input: &[u8], registry: &Registry) -> Option<Vec<u8>> {
+fn respond(input: &[u8], content: &Content) -> Option<Vec<u8>> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(input) {
@@ -76,20 +135,21 @@ fn respond(input: &[u8], registry: &Registry) -> Option<Vec<u8>> {
         Err(_) => return Some(refuse("400 Bad Request")),
         Ok(httparse::Status::Complete(_)) => {}
     }
-    let path = request.path.unwrap_or_default().split('?').next();
-    Some(match (path, request.method) {
-        (Some("/metrics"), Some(method @ ("GET" | "HEAD"))) => match write(registry) {
-            Ok(body) => answer("200 OK", CONTENT_TYPE, &body, method == "GET"),
-            Err(_) => refuse("500 Internal Server Error"),
-        },
-        (Some("/metrics"), _) => refuse("405 Method Not Allowed"),
-        _ => refuse("404 Not Found"),
+    let target = request.path.unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    Some(match (content.find(path, query), request.method) {
+        (None, _) => refuse("404 Not Found"),
+        (Some(Ok(body)), Some(method @ ("GET" | "HEAD"))) => {
+            answer("200 OK", &body, method == "GET")
+        }
+        (Some(Err(_)), Some("GET" | "HEAD")) => refuse("500 Internal Server Error"),
+        (Some(_), _) => refuse("405 Method Not Allowed"),
     })
 }
 
 impl Connection {
     /// Reads and writes what the socket has and takes. Returns whether there is more to come.
-    fn step(&mut self, registry: &Registry) -> io::Result<bool> {
+    fn step(&mut self, content: &Content) -> io::Result<bool> {
         while self.answer.is_empty() {
             let mut buffer = [0; 1024];
             match self.stream.read(&mut buffer) {
@@ -99,7 +159,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
-            self.answer = respond(&self.input, registry).unwrap_or_default();
+            self.answer = respond(&self.input, content).unwrap_or_default();
         }
         while self.written < self.answer.len() {
             match self.stream.write(&self.answer[self.written..]) {
@@ -123,13 +183,17 @@ impl Connection {
 }
 
 impl Endpoint {
-    pub(crate) fn bind(address: SocketAddr, shared: Arc<Shared>) -> io::Result<Self> {
+    pub(crate) fn bind(
+        address: SocketAddr,
+        shared: Arc<Shared>,
+        content: Content,
+    ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let mut listener = TcpListener::bind(address)?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         shared.wakers.lock().push(Arc::new(Waker::new(poll.registry(), WAKER)?));
-        let (registry, address) = (registry(Arc::clone(&shared)), listener.local_addr()?);
-        Ok(Self { poll, listener, address, connections: Slab::new(), shared, registry })
+        let address = listener.local_addr()?;
+        Ok(Self { poll, listener, address, connections: Slab::new(), shared, content })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -141,7 +205,9 @@ impl Endpoint {
         let mut events = Events::with_capacity(64);
         while !self.shared.is_stopping() {
             // The accepted ones may be waiting for nothing but their deadlines.
-            let timeout = (!self.connections.is_empty()).then_some(PATIENCE / 10);
+            let deadlines = (!self.connections.is_empty()).then_some(PATIENCE / 10);
+            let sample = self.content.dashboard.as_mut().map(Dashboard::sample);
+            let timeout = deadlines.into_iter().chain(sample).min();
             match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -161,7 +227,7 @@ impl Endpoint {
 
     fn step(&mut self, index: usize) {
         if let Some(connection) = self.connections.get_mut(index)
-            && !connection.step(&self.registry).unwrap_or(false)
+            && !connection.step(&self.content).unwrap_or(false)
         {
             // Dropping the stream deregisters and closes it.
             self.connections.remove(index);

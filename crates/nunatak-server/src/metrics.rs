@@ -1,11 +1,10 @@
 //! Metrics for Prometheus, in the text format of OpenMetrics.
 
-pub(crate) mod http;
-
+use crate::histogram::Histogram;
 use crate::info::resident;
 use crate::pubsub::Class;
 use crate::shared::{Shared, now};
-use crate::stats::bucket_bound;
+use crate::stats::{BUCKETS, FIRST_BUCKET, bucket_bound};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -17,21 +16,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The type of the text, for the header `Content-Type`.
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Makes metrics of what the threads have counted, when they are asked for.
 #[derive(Debug)]
 struct Metrics(Arc<Shared>);
 
 /// Returns the registry of a server's metrics.
-fn registry(shared: Arc<Shared>) -> Registry {
+pub(crate) fn registry(shared: Arc<Shared>) -> Registry {
     let mut registry = Registry::with_prefix("nunatak");
     registry.register_collector(Box::new(Metrics(shared)));
     registry
 }
 
 /// Writes the metrics.
-fn write(registry: &Registry) -> Result<String, fmt::Error> {
+pub(crate) fn write(registry: &Registry) -> Result<String, fmt::Error> {
     let mut text = String::new();
     text::encode(&mut text, registry)?;
     Ok(text)
@@ -114,12 +113,28 @@ fn by_command(shared: &Shared, encoder: &mut DescriptorEncoder<'_>) -> fmt::Resu
     }
     let (help, unit) = ("Time of calls", Unit::Seconds);
     let mut of =
-        encoder.encode_descriptor("command_duration", help, Some(&unit), MetricType::Counter)?;
-    for (name, counts) in &commands {
+        encoder.encode_descriptor("command_duration", help, Some(&unit), MetricType::Histogram)?;
+    for (name, times) in shared.stats.times_by_name() {
+        let counts = commands.iter().find(|it| it.0 == name).map(|it| it.1).unwrap_or_default();
+        let sum = counts.nanos.saturating_sub(counts.untracked) as f64 * 1e-9;
         let label = [("command", name.as_str())];
-        ConstCounter::new(counts.nanos as f64 * 1e-9).encode(of.encode_family(&label)?)?;
+        let bounded = bounded(&times);
+        let count = times.calls();
+        of.encode_family(&label)?.encode_histogram::<NoLabelSet>(sum, count, &bounded, None)?;
     }
     Ok(())
+}
+
+/// Returns the bounds of times in seconds, and how many calls each has that the one before has not. They
+/// are the bounds of batches. (A time of exactly a bound is above it, by a nanosecond.)
+fn bounded(times: &Histogram) -> Vec<(f64, u64)> {
+    let mut below = 0;
+    let mut since_last = |calls: u64| calls - std::mem::replace(&mut below, calls);
+    let of_bucket =
+        |at| (bucket_bound(at), since_last(times.calls_below(FIRST_BUCKET + at as u32)));
+    let mut all: Vec<(f64, u64)> = (0..BUCKETS).map(of_bucket).collect();
+    all.push((f64::INFINITY, since_last(times.calls())));
+    all
 }
 
 fn latency(shared: &Shared, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

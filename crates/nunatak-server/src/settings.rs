@@ -1,0 +1,241 @@
+//! What clients may see of the options, and change while the server runs: `CONFIG GET` and `SET`.
+
+use crate::config::{AuthClients, Config, Durability, POLICIES, Policy, bytes};
+use crate::histogram::Percentiles;
+use crate::pubsub::limits::AtomicLimits;
+use parking_lot::RwLock;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering::Relaxed};
+
+/// Parses a parameter that is at least `least`. The error is a part of the reply.
+fn integer(text: &str, least: i64) -> Result<i64, String> {
+    let value = text.parse::<i64>();
+    let value = value.map_err(|_| "argument couldn't be parsed into an integer".to_string())?;
+    match value >= least {
+        true => Ok(value),
+        false => Err(format!("argument must be between {least} and {} inclusive", i64::MAX)),
+    }
+}
+
+/// Parses a parameter that is on or off. The error is a part of the reply.
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("argument must be 'yes' or 'no'".into()),
+    }
+}
+
+/// The longest command: places in a buffer have 32 bits, and a buffer may be twice as long.
+const MOST_QUERY: usize = 1 << 30;
+
+/// What clients may see of the options, and change.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// 0 if there is none.
+    pub(crate) port: u16,
+    /// 0 if there is none.
+    pub(crate) tls_port: u16,
+    /// Options of TLS that do not change, with their names.
+    tls: [(&'static str, String); 4],
+    pub(crate) threads: usize,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) durability: Durability,
+    pub(crate) query_buffer_limit: usize,
+    bind: String,
+    unix_socket: String,
+    acl_file: String,
+    databases: usize,
+    cluster_map: Option<PathBuf>,
+    password: RwLock<Arc<str>>,
+    pub(crate) max_memory: AtomicUsize,
+    policy: AtomicU8,
+    pub(crate) max_clients: AtomicUsize,
+    pub(crate) timeout: AtomicUsize,
+    pub(crate) max_bulk: AtomicUsize,
+    mailbox_limits: AtomicLimits,
+    /// Microseconds. Nothing is slow if it is negative.
+    pub(crate) slow_log_limit: AtomicI64,
+    pub(crate) slow_log_len: AtomicUsize,
+    pub(crate) acl_log_len: AtomicUsize,
+    pub(crate) tracks_latency: AtomicBool,
+    latency_percentiles: RwLock<Percentiles>,
+}
+
+impl Settings {
+    pub(crate) fn new(
+        config: &Config,
+        (port, tls_port): (u16, u16),
+        threads: usize,
+        databases: usize,
+    ) -> Self {
+        let shown = |path: &Option<PathBuf>| {
+            path.as_ref().map_or(String::new(), |it| it.display().to_string())
+        };
+        let auth_clients = match config.auth_clients() {
+            AuthClients::Yes => "yes",
+            AuthClients::No => "no",
+            AuthClients::Optional => "optional",
+        };
+        Self {
+            port,
+            tls_port,
+            tls: [
+                ("tls-auth-clients", auth_clients.into()),
+                ("tls-ca-cert-file", shown(&config.tls_ca_cert_file)),
+                ("tls-cert-file", shown(&config.tls_cert_file)),
+                ("tls-key-file", shown(&config.tls_key_file)),
+            ],
+            threads,
+            file: config.file.clone(),
+            durability: config.durability,
+            query_buffer_limit: config.client_query_buffer_limit.min(MOST_QUERY),
+            bind: config.bind.clone(),
+            unix_socket: shown(&config.unixsocket),
+            acl_file: shown(&config.aclfile),
+            databases,
+            cluster_map: config.cluster_map.clone(),
+            password: RwLock::new(config.requirepass.as_str().into()),
+            max_memory: AtomicUsize::new(config.maxmemory),
+            policy: AtomicU8::new(config.maxmemory_policy as u8),
+            max_clients: AtomicUsize::new(config.maxclients),
+            timeout: AtomicUsize::new(config.timeout),
+            max_bulk: AtomicUsize::new(config.proto_max_bulk_len),
+            mailbox_limits: AtomicLimits::new(
+                Limits::parse(&config.client_output_buffer_limit).unwrap_or(Limits::DEFAULT),
+            ),
+            slow_log_limit: AtomicI64::new(config.slowlog_log_slower_than),
+            slow_log_len: AtomicUsize::new(config.slowlog_max_len),
+            acl_log_len: AtomicUsize::new(config.acllog_max_len),
+            tracks_latency: AtomicBool::new(config.latency_tracking),
+            latency_percentiles: RwLock::new(
+                Percentiles::parse(&config.latency_tracking_info_percentiles).unwrap_or_default(),
+            ),
+        }
+    }
+
+    pub(crate) fn password(&self) -> Arc<str> {
+        Arc::clone(&self.password.read())
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        POLICIES[usize::from(self.policy.load(Relaxed))]
+    }
+
+    /// Returns the path of the Unix socket; empty if there is none.
+    pub(crate) fn unix_socket(&self) -> &str {
+        &self.unix_socket
+    }
+
+    /// Returns how many bytes may wait for a connection that gets messages.
+    pub(crate) fn mailbox_limits(&self) -> Limits {
+        self.mailbox_limits.load()
+    }
+
+    pub(crate) fn latency_percentiles(&self) -> Percentiles {
+        self.latency_percentiles.read().clone()
+    }
+
+    /// Whether a change is answered after a sync.
+    pub(crate) fn syncs(&self) -> bool {
+        self.file.is_some() && self.durability == Durability::Always
+    }
+
+    /// All parameters, with the names that Redis has for them.
+    pub(crate) fn all(&self) -> Vec<(&'static str, String)> {
+        let fsync = match self.durability {
+            Durability::Process => "no",
+            Durability::Everysec => "everysec",
+            Durability::Always => "always",
+        };
+        let map = self.cluster_map.as_ref().map(|path| path.display().to_string());
+        let mut all = vec![
+            ("aclfile", self.acl_file.clone()),
+            ("acllog-max-len", self.acl_log_len.load(Relaxed).to_string()),
+            ("appendfsync", fsync.into()),
+            ("appendonly", if self.file.is_some() { "yes" } else { "no" }.into()),
+            ("bind", self.bind.clone()),
+            ("client-output-buffer-limit", self.mailbox_limits().to_string()),
+            ("cluster-config-file", map.unwrap_or_default()),
+            ("cluster-enabled", if self.cluster_map.is_some() { "yes" } else { "no" }.into()),
+            ("databases", self.databases.to_string()),
+            ("io-threads", self.threads.to_string()),
+            ("latency-monitor-threshold", "0".into()),
+            (
+                "latency-tracking",
+                if self.tracks_latency.load(Relaxed) { "yes" } else { "no" }.into(),
+            ),
+            ("latency-tracking-info-percentiles", self.latency_percentiles().to_string()),
+            ("maxclients", self.max_clients.load(Relaxed).to_string()),
+            ("maxmemory", self.max_memory.load(Relaxed).to_string()),
+            ("maxmemory-policy", self.policy().name().into()),
+            ("port", self.port.to_string()),
+            ("proto-max-bulk-len", self.max_bulk.load(Relaxed).to_string()),
+            ("requirepass", self.password().to_string()),
+            ("save", String::new()),
+            ("slowlog-log-slower-than", self.slow_log_limit.load(Relaxed).to_string()),
+            ("slowlog-max-len", self.slow_log_len.load(Relaxed).to_string()),
+            ("timeout", self.timeout.load(Relaxed).to_string()),
+            ("tls-port", self.tls_port.to_string()),
+            ("unixsocket", self.unix_socket.clone()),
+        ];
+        all.extend(self.tls.iter().cloned());
+        all
+    }
+
+    /// Changes a parameter. The error is the text of the reply.
+    pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), String> {
+        let number = || {
+            value
+                .parse::<usize>()
+                .map_err(|_| "argument couldn't be parsed into an integer".to_string())
+        };
+        let done = match name {
+            "maxmemory" => bytes(value).map(|value| self.max_memory.store(value, Relaxed)),
+            "maxmemory-policy" => match POLICIES.iter().position(|policy| policy.name() == value) {
+                Some(policy) => {
+                    self.policy.store(policy as u8, Relaxed);
+                    Ok(())
+                }
+                None => Err("argument(s) must be one of the policies that the server has".into()),
+            },
+            "maxclients" => number().map(|value| self.max_clients.store(value, Relaxed)),
+            "timeout" => number().map(|value| self.timeout.store(value, Relaxed)),
+            "slowlog-log-slower-than" => {
+                integer(value, -1).map(|value| self.slow_log_limit.store(value, Relaxed))
+            }
+            "slowlog-max-len" => {
+                integer(value, 0).map(|value| self.slow_log_len.store(value as usize, Relaxed))
+            }
+            "acllog-max-len" => {
+                integer(value, 0).map(|value| self.acl_log_len.store(value as usize, Relaxed))
+            }
+            "latency-tracking" => {
+                yes_or_no(value).map(|value| self.tracks_latency.store(value, Relaxed))
+            }
+            "latency-tracking-info-percentiles" => {
+                Percentiles::parse(value).map(|parsed| *self.latency_percentiles.write() = parsed)
+            }
+            "proto-max-bulk-len" => bytes(value).map(|value| self.max_bulk.store(value, Relaxed)),
+            "client-output-buffer-limit" => {
+                Limits::parse(value).map(|limits| self.mailbox_limits.store(limits))
+            }
+            "requirepass" => {
+                *self.password.write() = value.into();
+                Ok(())
+            }
+            _ if self.all().iter().any(|(known, _)| *known == name) => {
+                Err("can't set immutable config".into())
+            }
+            _ => {
+                return Err(format!(
+                    "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+                ));
+            }
+        };
+        done.map_err(|why| {
+            format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+        })
+    }
+}
