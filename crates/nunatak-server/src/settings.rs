@@ -2,7 +2,7 @@
 
 use crate::config::{AuthClients, Config, Durability, POLICIES, Policy, bytes};
 use crate::histogram::Percentiles;
-use crate::pubsub::limits::AtomicLimits;
+use crate::pubsub::limits::{AtomicLimits, Limits};
 use parking_lot::RwLock;
 use std::path::PathBuf;
 use std::sync::Arc;
