@@ -87,7 +87,7 @@ fn of_subcommand(name: &str, subcommand: &str) -> u32 {
         ("memory", "usage") => READS,
         (_, "help") | ("acl", "cat" | "genpass" | "whoami") => 0,
         ("pubsub", _) => MESSAGES,
-        ("config" | "slowlog" | "acl", _) | ("cluster", "setslot" | "setslotrange") => {
+        ("config" | "latency" | "slowlog" | "acl", _) | ("cluster", "setslot" | "setslotrange") => {
             FOR_OPERATORS
         }
         _ => 0,
