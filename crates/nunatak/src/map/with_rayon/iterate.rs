@@ -240,7 +240,7 @@ mod tests {
     use std::time::Duration;
 
     /// Keys that stay, and the first one that comes and goes.
-    const STAYING: u64 = 20_000;
+    const STAYING: u64 = 8_000;
 
     fn key(word: u64) -> String {
         format!("a key with the number {word}")
