@@ -203,4 +203,33 @@ mod tests {
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
         assert!(rustix::io::pwrite(&file, b"a", 0).is_err(), "it can only be read");
     }
+
+    /// Closing a map does not wait for snapshots.
+    #[test]
+    fn a_snapshot_ends_early_when_the_map_is_closed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("map");
+        let map: IcebergMap<u64, u64> = IcebergMap::create(&path).unwrap();
+        let (begin, has_begun) = std::sync::mpsc::channel();
+        let (end, has_ended) = std::sync::mpsc::channel();
+        let answering = Answering::start(map.table().pool(), move |go_on| {
+            begin.send(()).unwrap();
+            let begun = Instant::now();
+            let mut gone_on = Ok(());
+            // Not forever, so that the test would fail.
+            while gone_on.is_ok() && begun.elapsed() < 10 * INTERVAL {
+                std::thread::yield_now();
+                gone_on = go_on();
+            }
+            end.send(gone_on).unwrap();
+            Err(FileError::Full.into())
+        });
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| IcebergMap::<u64, u64>::open_beside(&path).map(drop));
+            has_begun.recv().unwrap();
+            drop(answering);
+            let in_use = Err(Error::File(FileError::InUse));
+            assert_eq!((has_ended.recv().unwrap(), reader.join().unwrap()), (in_use, in_use));
+        });
+    }
 }

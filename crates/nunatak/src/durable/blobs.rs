@@ -395,3 +395,19 @@ impl<D: BlobDesign> MapInFile for BlobsInFile<D> {
         self.map.stats()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::durable::{Persistency, Simulation};
+
+    /// An entry of a damaged file replaces no entry of its key that is not damaged.
+    #[test]
+    fn a_map_has_an_entry_of_each_of_its_keys() {
+        let map: TurboBlobMap =
+            Simulation::new(Persistency::Pages).create(&Options::new()).unwrap();
+        map.put(b"a", b"1").unwrap();
+        let has = |key: &[u8], value: &[u8]| map.map.has_entry(&(key.to_vec(), value.to_vec()));
+        assert!(has(b"a", b"1") && has(b"a", b"2") && !has(b"b", b"1"));
+    }
+}

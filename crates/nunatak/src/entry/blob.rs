@@ -486,4 +486,20 @@ mod tests {
         blobs.store_at(&[1; 16], &[2; 33], |bytes| blobs.places.allocate(bytes)).unwrap();
         assert_eq!(blobs.stats().placed_bytes, 56);
     }
+
+    #[test]
+    fn a_lookup_is_counted_as_the_lines_of_its_entry() {
+        let blobs = Blobs::new(&Heap, RandomState::default()).unwrap();
+        for (key, value) in [(3, 5), (16, 33), (20, 200), (70, 500), (4096, 7)].repeat(3) {
+            let (key, value) = (vec![b'k'; key], vec![b'v'; value]);
+            let word = blobs.store_at(&key, &value, |bytes| blobs.places.allocate(bytes)).unwrap();
+            let start = blobs.places.address(word).addr();
+            let header = if key.len() < 4096 { 4 } else { 12 };
+            let last = start + header + key.len() + value.len() - 1;
+            let lines: Vec<_> = (start / 64..=last / 64).map(|line| (line, false)).collect();
+            // SAFETY: the place is never given back.
+            let get = || assert_eq!(unsafe { blobs.get(word) }.0, key);
+            assert!(crate::memory::touched::places_of(get).into_iter().eq(lines));
+        }
+    }
 }
