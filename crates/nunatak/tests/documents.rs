@@ -39,8 +39,15 @@ fn files_that_documents_name_exist() {
     files_under(&root.join("fuzz"), &mut files);
     files_under(&root.join(".ci"), &mut files);
     files.extend(
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "Cargo.toml"]
-            .map(|name| format!("/{name}")),
+        [
+            "README.md",
+            "ARCHITECTURE.md",
+            "CONTRIBUTING.md",
+            "CHANGELOG.md",
+            "Cargo.toml",
+            "deny.toml",
+        ]
+        .map(|name| format!("/{name}")),
     );
     let mut documents: Vec<PathBuf> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root.join(name)).into();

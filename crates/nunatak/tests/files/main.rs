@@ -13,6 +13,7 @@ mod temporary;
 
 mod backups;
 mod batch_files;
+mod blob_crashes;
 mod blob_files;
 mod damaged_files;
 mod damaged_images;

@@ -28,8 +28,10 @@ use std::sync::Arc;
 /// buckets, and a shard that has lost most of its keys in fewer. Source: TurboHash (SYSTOR '23),
 /// sections 3.1 to 3.5.
 ///
-/// A key takes 26 to 31 bytes, at any size of the map: some shards get more keys than others, so they
-/// double one after the other. Up to 32 keys are in slots of 16 bytes, in ordinary memory.
+/// A key takes 22 to 38 bytes, depending on how long ago its shard was doubled. In maps of boxed
+/// entries and of byte strings a slot takes 26 to 31 bytes, at any size of the map: some shards get
+/// more keys than others, so they double one after the other. Up to 32 keys are in slots of 16 bytes,
+/// in ordinary memory.
 ///
 /// ```
 /// use nunatak::TurboMap;
