@@ -275,6 +275,17 @@ fn a_power_cut_takes_back_the_end_of_a_halving() {
     assert!((0..100).all(|word| again.find(word, &ByWord) == Some(!word)));
 }
 
+#[test]
+fn slots_of_level_3_that_were_prepared_in_vain_are_free_again() {
+    let table = shaped::<Blocks<8, 2>>(&Arc::default(), (64, 64), 0.99);
+    let len = table.chains.slots().len();
+    for _ in 0..len {
+        let prepared = table.chains.prepare([0, u64::MAX, 0].into_iter());
+        assert_eq!(prepared.map(|slots| slots.len()), Some(3));
+    }
+    assert_eq!(table.chains.slots().len(), len);
+}
+
 /// On a full disk a halving copies only the pages of level 3 that it may need, so it ends although
 /// level 3 has more pages than can be copied.
 #[test]
