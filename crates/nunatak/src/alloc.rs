@@ -78,7 +78,8 @@ impl Arena {
 }
 
 // SAFETY: places of the arena are aligned to 8 bytes, belong to one caller until they are given
-// back, and stay valid as long as any clone lives; `deallocate` does not need the layout.
+// back, and stay valid as long as any clone lives. A place has the bytes of its layout, no more, so
+// the layout of `deallocate` has as many.
 unsafe impl Allocator for Arena {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         const ALIGN: usize = 8;
@@ -90,7 +91,7 @@ unsafe impl Allocator for Arena {
         Ok(NonNull::slice_from_raw_parts(place, layout.size()))
     }
 
-    unsafe fn deallocate(&self, place: NonNull<u8>, _layout: Layout) {
-        self.0.spans.give_back(place.addr().get() - self.base());
+    unsafe fn deallocate(&self, place: NonNull<u8>, layout: Layout) {
+        self.0.spans.give_back(place.addr().get() - self.base(), layout.size().max(1));
     }
 }

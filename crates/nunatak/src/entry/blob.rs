@@ -28,7 +28,7 @@ use super::entries::{Entries, Plain, Unpublished};
 use crate::error::Error;
 use crate::hash::{IdentityCodec, RandomState, post_mix};
 use crate::memory::prefetch::prefetch;
-use crate::memory::{Arena, BlobStats, Heap, Medium, MemoryUsage, Places};
+use crate::memory::{BlobStats, Heap, Medium, MemoryUsage, Places, Totals};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicUsize, Ordering};
 use core::fmt;
@@ -51,7 +51,7 @@ const fn is_short(key: usize, value: usize) -> bool {
     key < 1 << KEY_BITS && value < 1 << (31 - KEY_BITS)
 }
 
-/// The blobs of a map, with their counts: the entries of a [`BlobMap`](crate::BlobMap).
+/// The blobs of a map: the entries of a [`BlobMap`](crate::BlobMap).
 ///
 /// ```
 /// use nunatak::{ByteMap, RandomState, Turbo, entry::Blobs};
@@ -63,11 +63,7 @@ pub struct Blobs<S = RandomState, M: Medium = Heap> {
     hasher: S,
     medium: M,
     places: Places<M>,
-    /// Statistics, counted and read relaxed: blobs that take a place, their bytes, the bytes of
-    /// their places, and the bytes of retired blobs.
-    count: AtomicUsize,
-    bytes: AtomicUsize,
-    placed: AtomicUsize,
+    /// The bytes of retired blobs: a statistic, counted and read relaxed.
     retired: AtomicUsize,
 }
 
@@ -84,9 +80,6 @@ impl<S, M: Medium> Blobs<S, M> {
             hasher,
             medium: medium.clone(),
             places: Places::new(medium)?,
-            count: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
-            placed: AtomicUsize::new(0),
             retired: AtomicUsize::new(0),
         })
     }
@@ -129,7 +122,6 @@ impl<S, M: Medium> Blobs<S, M> {
                 self.medium.fence();
             }
         }
-        self.count(bytes);
         Ok(word)
     }
 
@@ -164,13 +156,6 @@ impl<S, M: Medium> Blobs<S, M> {
             0 => (LONG_HEADER, [word(1), word(2)]),
             short => (SHORT_HEADER, [short >> 1 & ((1 << KEY_BITS) - 1), short >> (KEY_BITS + 1)]),
         }
-    }
-
-    /// Counts one more blob of so many bytes.
-    fn count(&self, bytes: usize) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.placed.fetch_add(Arena::<M>::placed(bytes), Ordering::Relaxed);
     }
 
     /// Returns the key and the value of a value word, or empty ones if a file holds an invalid
@@ -221,10 +206,11 @@ impl<S, M: Medium> Blobs<S, M> {
     }
 
     pub(crate) fn stats(&self) -> BlobStats {
+        let Totals { strings, bytes, placed } = self.places.totals();
         BlobStats {
-            blobs: self.count.load(Ordering::Relaxed),
-            live_bytes: self.bytes.load(Ordering::Relaxed),
-            placed_bytes: self.placed.load(Ordering::Relaxed),
+            blobs: strings,
+            live_bytes: bytes,
+            placed_bytes: placed,
             spans: self.places.spans(),
             mapped_bytes: self.places.usage().mapped,
             retired_bytes: self.retired.load(Ordering::Relaxed),
@@ -285,10 +271,7 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> 
 
     unsafe fn give_back(&self, word: u64) {
         let bytes = self.bytes_of(word);
-        self.places.give_back(word);
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.placed.fetch_sub(Arena::<M>::placed(bytes), Ordering::Relaxed);
+        self.places.give_back(word, bytes);
     }
 
     fn count_retired(&self, word: u64, waits: bool) {
@@ -344,8 +327,8 @@ impl<S, M: Medium> Blobs<S, M> {
     /// Returns the counts and the taken places, for the next open of the file; `None` while they
     /// are not known.
     pub(crate) fn to_words(&self) -> Option<Vec<u64>> {
-        let counts = [&self.count, &self.bytes, &self.placed];
-        let mut words: Vec<u64> = counts.map(|count| count.load(Ordering::Relaxed) as u64).to_vec();
+        let Totals { strings, bytes, placed } = self.places.totals();
+        let mut words = [strings, bytes, placed].map(|count| count as u64).to_vec();
         words.extend(self.places.arena().to_words()?);
         words.push(checksum(&words));
         Some(words)
@@ -396,17 +379,11 @@ impl<S, M: Medium> Blobs<S, M> {
     /// invalid.
     pub(crate) fn learn(&self, words: &[u64]) -> bool {
         let said = words.split_last().filter(|(last, words)| **last == checksum(words));
-        let Some((&[count, bytes, placed], rest)) = said.and_then(|(_, w)| w.split_first_chunk())
-        else {
+        let Some((&totals, rest)) = said.and_then(|(_, w)| w.split_first_chunk()) else {
             return false;
         };
-        let is_learned = self.places.arena().learn(rest);
-        if is_learned {
-            self.count.store(count as usize, Ordering::Relaxed);
-            self.bytes.store(bytes as usize, Ordering::Relaxed);
-            self.placed.store(placed as usize, Ordering::Relaxed);
-        }
-        is_learned
+        let [strings, bytes, placed] = totals.map(|count: u64| count as usize);
+        self.places.arena().learn(rest, Totals { strings, bytes, placed })
     }
 
     /// Begins to search for the blobs that a file holds.
@@ -422,11 +399,7 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> crate::memory::Finder fo
             return false;
         }
         let bytes = self.bytes_of(word);
-        let is_its = self.places.arena().mark(word as usize, bytes);
-        if is_its {
-            self.count(bytes);
-        }
-        is_its
+        self.places.arena().mark(word as usize, bytes)
     }
 
     fn forget(&self, word: u64) {

@@ -29,7 +29,7 @@ pub(crate) mod touched;
 
 pub(crate) use addresses::Addresses;
 pub use arena::BlobStats;
-pub(crate) use arena::{Arena, Places};
+pub(crate) use arena::{Arena, Places, Totals};
 pub(crate) use buddies::{Buddies, BuddyExtent, MOST_SIZE};
 #[cfg(all(test, durable))]
 pub(crate) use epochs::Epochs;

@@ -2,7 +2,7 @@
 //! place that there isn't.
 
 use super::classes::{CLASSES, LARGEST, SPAN, size_of_class};
-use super::spans::Owner;
+use super::spans::{Owner, Totals};
 use super::{Arena, SHARDS};
 use crate::memory::{Epochs, Region};
 use crate::sync::Ordering::Relaxed;
@@ -24,7 +24,7 @@ fn a_place_of_this_epoch_is_reused_at_once() {
         let places: Vec<usize> =
             (0..SPAN / 8 + 200).map_while(|_| arena.allocate(bytes).ok()).collect();
         for &at in [2, 70, places.len() - 1].map(|n| &places[n]) {
-            arena.give_back(at);
+            arena.give_back(at, bytes);
             assert_eq!(arena.waiting(), 0, "{bytes} bytes at {at} need not wait");
             assert!(!arena.has(at, bytes));
             assert_eq!(arena.allocate(bytes), Ok(at));
@@ -37,13 +37,13 @@ fn a_place_of_an_earlier_epoch_waits_for_the_sync() {
     for bytes in LENGTHS {
         let (arena, medium) = arena();
         let places: Vec<usize> = (0..600).map(|_| arena.allocate(bytes).unwrap()).collect();
-        arena.give_back(places[0]);
+        arena.give_back(places[0], bytes);
         medium.present.store(2, Relaxed);
         medium.settled.store(1, Relaxed);
         // In this epoch another place is given out: of the same span, if spans are shared.
         assert_eq!(arena.allocate(bytes), Ok(places[0]));
         let at = places[70];
-        arena.give_back(at);
+        arena.give_back(at, bytes);
         assert_eq!(arena.waiting(), Arena::<Epochs>::placed(bytes));
         assert_ne!(arena.allocate(bytes), Ok(at), "a power cut may bring the entry back");
         arena.reuse_synced();
@@ -106,7 +106,7 @@ fn words_about_no_class_teach_nothing() {
     let learns = |shard, class, places: usize| {
         let mut words = vec![1, Owner::Class { shard, class }.word()];
         words.resize(2 + places.div_ceil(64), 0);
-        arena.learn(&words)
+        arena.learn(&words, Totals::default())
     };
     // One word of places is right for the largest class, and for those that would follow.
     assert!(!learns(0, CLASSES, 1) && !learns(SHARDS, CLASSES - 1, 1));
@@ -120,7 +120,7 @@ fn strings_far_behind_the_others_should_move() {
     let places: Vec<usize> = (0..10 * SPAN / 64).map(|_| arena.allocate(64).unwrap()).collect();
     // The first span and the last one stay full.
     let between = SPAN / 64..9 * SPAN / 64;
-    places[between].iter().for_each(|&at| arena.give_back(at));
+    places[between].iter().for_each(|&at| arena.give_back(at, 64));
     arena.trim();
     assert_eq!(arena.spans(), 2);
     assert!(arena.should_move(places[9 * SPAN / 64]) && !arena.should_move(places[0]));

@@ -17,6 +17,8 @@
 //!    that name it. A place that was given out in the same epoch is reused at once.
 //! 5. Locks are taken in this order: the search; shards, by their numbers; the runs. A span's owner
 //!    changes under the lock of the shard that has the span.
+//! 6. A place that a class [keeps](spans::Class::kept) counts as taken in its span, and belongs to the
+//!    shard that keeps it. Only media in RAM have such places.
 
 mod classes;
 mod places;
@@ -35,9 +37,10 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, thread_index};
 pub(crate) use places::Places;
 
-use classes::{CLASSES, SPAN, class_of, size_of_class};
+use classes::{SPAN, class_of, size_of_class};
 use core::sync::atomic::AtomicBool;
-use spans::{Class, Owner, Search, Span};
+pub(crate) use spans::Totals;
+use spans::{Class, Owner, Search, Shard, Span};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Several, so that threads seldom wait for each other.
@@ -79,7 +82,7 @@ pub(crate) struct Arena<M: Medium = Heap> {
     region: M::Direct,
     /// The owner of each span.
     owners: ReservedArray<AtomicU64>,
-    shards: Box<[Mutex<[Class; CLASSES]>]>,
+    shards: Box<[Mutex<Shard>]>,
     runs: Mutex<Buddies>,
     /// In a medium of epochs: places with spans of their own, and the epochs in which they were
     /// given out.
@@ -109,7 +112,7 @@ impl<M: Medium> Arena<M> {
         };
         // A file may have more.
         most = most.max(region.committed().next_multiple_of(SPAN));
-        let shards = (0..SHARDS).map(|_| Mutex::new(core::array::from_fn(|_| Class::default())));
+        let shards = (0..SHARDS).map(|_| Mutex::new(Shard::new()));
         Ok(Self {
             medium: medium.clone(),
             region,
@@ -143,31 +146,46 @@ impl<M: Medium> Arena<M> {
     }
 
     /// Takes a place for so many bytes.
+    #[inline]
     pub(crate) fn allocate(&self, bytes: usize) -> Result<usize, Error> {
+        if !M::IS_DURABLE
+            && let Some(class) = class_of(bytes)
+            && let Some(place) = self.own_shard().lock().take_kept(class, bytes)
+        {
+            return Ok(place);
+        }
         self.take_before(bytes, usize::MAX)
+    }
+
+    fn own_shard(&self) -> &Mutex<Shard> {
+        &self.shards[thread_index::current_if_any() % SHARDS]
     }
 
     /// Takes a place for so many bytes, in a span before `end` if there is one.
     fn take_before(&self, bytes: usize, end: usize) -> Result<usize, Error> {
         let Some(class) = class_of(bytes) else {
-            return self.take_spans(bytes.div_ceil(SPAN));
+            let place = self.take_spans(bytes.div_ceil(SPAN))?;
+            self.own_shard().lock().totals.add(bytes, Self::placed(bytes));
+            return Ok(place);
         };
         let shard = thread_index::current_if_any() % SHARDS;
         let is_full =
-            |classes: &[Class; CLASSES]| classes[class].partial.first().is_none_or(|&at| at >= end);
+            |held: &Shard| held.classes[class].partial.first().is_none_or(|&at| at >= end);
         if is_full(&self.shards[shard].lock()) {
             if M::IS_DURABLE {
                 self.reuse_synced();
             }
             self.take_over(shard, class, end);
         }
-        let mut classes = self.shards[shard].lock();
-        if is_full(&classes) {
+        let mut held = self.shards[shard].lock();
+        let is_full = is_full(&held);
+        let Shard { classes, totals } = &mut *held;
+        let Class { spans, partial, given, .. } = &mut classes[class];
+        if is_full {
             let run = self.take_run(0, Owner::Class { shard, class })?;
-            classes[class].spans.insert(run.first, Span::new(class));
-            classes[class].partial.insert(run.first);
+            spans.insert(run.first, Span::new(class));
+            partial.insert(run.first);
         }
-        let Class { spans, partial } = &mut classes[class];
         // Takes the lowest span, so that the highest spans become free.
         let taken = partial.first().copied().and_then(|at| {
             let span = spans.get_mut(&at)?;
@@ -177,15 +195,18 @@ impl<M: Medium> Arena<M> {
             }
             Some(at * SPAN + place * size_of_class(class))
         });
-        taken.ok_or(Error::CapacityOverflow)
+        let place = taken.ok_or(Error::CapacityOverflow)?;
+        totals.add(bytes, size_of_class(class));
+        *given += 1;
+        Ok(place)
     }
 
     /// Moves a span to a shard that has no room in a class, from a shard that has more than one. So
     /// spans that a finished thread leaves are used again.
     fn take_over(&self, shard: usize, class: usize, end: usize) {
         // The first span is left, so that threads do not take it from each other in turns.
-        let spare = |classes: &[Class; CLASSES]| {
-            classes[class].partial.iter().nth(1).copied().filter(|&at| at < end)
+        let spare = |held: &Shard| {
+            held.classes[class].partial.iter().nth(1).copied().filter(|&at| at < end)
         };
         for other in (0..SHARDS).filter(|&other| other != shard) {
             if spare(&self.shards[other].lock()).is_none() {
@@ -195,11 +216,11 @@ impl<M: Medium> Arena<M> {
             let (low, high) = (self.shards[low].lock(), self.shards[high].lock());
             let (mut to, mut from) = if shard < other { (low, high) } else { (high, low) };
             if let Some(at) = spare(&from)
-                && let Some(span) = from[class].spans.remove(&at)
+                && let Some(span) = from.classes[class].spans.remove(&at)
             {
-                from[class].partial.remove(&at);
-                to[class].spans.insert(at, span);
-                to[class].partial.insert(at);
+                from.classes[class].partial.remove(&at);
+                to.classes[class].spans.insert(at, span);
+                to.classes[class].partial.insert(at);
                 self.set_owner(at, Owner::Class { shard, class });
                 return;
             }
@@ -264,9 +285,18 @@ impl<M: Medium> Arena<M> {
         if more > bytes { resized.or_else(|_| self.region.resize(bytes)) } else { resized }
     }
 
-    /// Gives back a place that no operation can newly find. If a power cut could bring back an
-    /// entry that names it, the place waits.
-    pub(crate) fn give_back(&self, offset: usize) {
+    /// Gives back a place of so many bytes that no operation can newly find. If a power cut could
+    /// bring back an entry that names it, the place waits.
+    #[inline]
+    pub(crate) fn give_back(&self, offset: usize, bytes: usize) {
+        if !M::IS_DURABLE
+            && let Some(class) = class_of(bytes)
+        {
+            let mut surplus = Vec::new();
+            self.own_shard().lock().keep(class, bytes, offset, &mut surplus);
+            return surplus.into_iter().for_each(|offset| self.free(offset));
+        }
+        self.own_shard().lock().totals.subtract(bytes, Self::placed(bytes));
         let epoch = self.medium.epoch();
         if epoch == 0 || self.is_fresh(offset, epoch) || seeded(Bug::PlaceNotKept) {
             return self.free(offset);
@@ -336,8 +366,8 @@ impl<M: Medium> Arena<M> {
                 }
             }
             Owner::Class { .. } => {
-                let Some((mut classes, class)) = self.lock_span(at) else { return };
-                let Class { spans, partial } = &mut classes[class];
+                let Some((mut held, class)) = self.lock_span(at) else { return };
+                let Class { spans, partial, .. } = &mut held.classes[class];
                 let Some(span) = spans.get_mut(&at) else { return };
                 let place = offset % SPAN / size_of_class(class);
                 if place >= span.places as usize || !span.is_taken(place) {
@@ -352,7 +382,7 @@ impl<M: Medium> Arena<M> {
                 }
                 // An empty span stays for the next place if the class has few with room.
                 if span.live == 0 && partial.len() > 1 {
-                    self.free_span(&mut classes[class], at);
+                    self.free_span(&mut held.classes[class], at);
                 } else {
                     partial.insert(at);
                 }
@@ -364,21 +394,21 @@ impl<M: Medium> Arena<M> {
     }
 
     /// Locks the shard that has a span of a class; also returns the class.
-    fn lock_span(&self, at: usize) -> Option<(MutexGuard<'_, [Class; CLASSES]>, usize)> {
+    fn lock_span(&self, at: usize) -> Option<(MutexGuard<'_, Shard>, usize)> {
         loop {
             let Owner::Class { shard, class } = self.owner(at) else { return None };
-            let classes = self.shards[shard].lock();
+            let held = self.shards[shard].lock();
             // The span may have moved to another shard before the lock.
             if self.owner(at) == (Owner::Class { shard, class }) {
-                return Some((classes, class));
+                return Some((held, class));
             }
         }
     }
 
     /// Asks something about a span of a class.
     fn of_span<R>(&self, at: usize, ask: impl FnOnce(&Span) -> R) -> Option<R> {
-        let (classes, class) = self.lock_span(at)?;
-        classes[class].spans.get(&at).map(ask)
+        let (held, class) = self.lock_span(at)?;
+        held.classes[class].spans.get(&at).map(ask)
     }
 
     /// Whether the place of so many bytes at an offset is taken.
@@ -436,8 +466,8 @@ impl<M: Medium> Arena<M> {
             }
             Owner::Class { .. } => {
                 let is_far = at >= self.far();
-                let Some((classes, class)) = self.lock_span(at) else { return false };
-                let Class { spans, partial } = &classes[class];
+                let Some((held, class)) = self.lock_span(at) else { return false };
+                let Class { spans, partial, .. } = &held.classes[class];
                 spans.get(&at).is_some_and(|span| is_far || 2 * span.live < span.places)
                     && (partial.first().is_some_and(|&first| first < at) || is_far)
             }
@@ -448,7 +478,11 @@ impl<M: Medium> Arena<M> {
     /// Gives the memory behind the last used span back to the system.
     pub(crate) fn trim(&self) {
         for shard in &self.shards {
-            for class in shard.lock().iter_mut() {
+            let kept = shard.lock().give_up_kept();
+            kept.into_iter().for_each(|offset| self.free(offset));
+        }
+        for shard in &self.shards {
+            for class in &mut shard.lock().classes {
                 let is_free = |span: &Span| span.live == 0 && !span.is_held;
                 let spans = class.spans.iter();
                 let free: Vec<usize> =
@@ -466,6 +500,11 @@ impl<M: Medium> Arena<M> {
     #[cfg(durable)]
     pub(crate) fn committed(&self) -> usize {
         self.region.committed()
+    }
+
+    /// Returns what has been given out.
+    pub(crate) fn totals(&self) -> Totals {
+        self.shards.iter().fold(Totals::default(), |sum, shard| sum + shard.lock().totals)
     }
 
     /// Returns how many spans are in use.
@@ -507,14 +546,38 @@ mod tests {
             } else {
                 let from = (random >> 20) as usize % (1 << 20);
                 let at = *taken.range(from..).chain(&taken).next().unwrap().0;
-                taken.remove(&at);
-                arena.give_back(at);
+                let end = taken.remove(&at).unwrap();
+                arena.give_back(at, end - at);
             }
         }
         assert!(most > 100);
-        taken.into_keys().for_each(|at| arena.give_back(at));
+        taken.into_iter().for_each(|(at, end)| arena.give_back(at, end - at));
+        let totals = arena.totals();
+        assert_eq!((totals.strings, totals.placed), (0, 0));
         arena.trim();
         assert_eq!((arena.spans(), arena.region.committed()), (0, 0));
+    }
+
+    #[test]
+    fn places_that_were_given_back_last_are_taken_first() {
+        let arena = Arena::new(&Heap, 1 << 30).unwrap();
+        let places: Vec<usize> = (0..32 * 256).map(|_| arena.allocate(40).unwrap()).collect();
+        let last = &places[8000..8100];
+        last.iter().for_each(|&at| arena.give_back(at, 33));
+        let count = places.len() - last.len();
+        let expected = Totals { strings: count, bytes: 40 * count + 7 * 100, placed: 40 * count };
+        assert_eq!(arena.totals(), expected);
+        let again: Vec<usize> = (0..100).map(|_| arena.allocate(40).unwrap()).collect();
+        assert!(again.iter().eq(last.iter().rev()));
+        // Of few places none is kept, so that spans become free.
+        places.iter().for_each(|&at| arena.give_back(at, 40));
+        assert_eq!(arena.spans(), 1);
+        // A thread that stores nothing keeps nothing.
+        let places: Vec<usize> = (0..32 * 256).map(|_| arena.allocate(40).unwrap()).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| places.iter().for_each(|&at| arena.give_back(at, 40)));
+        });
+        assert_eq!(arena.spans(), 1);
     }
 
     /// Other threads with spans of their own use what a finished thread has given back.
@@ -529,7 +592,7 @@ mod tests {
                 // One place of each span stays taken, so that no span is free.
                 let places = fill();
                 let give_back = places.iter().filter(|&at| at % SPAN != 0);
-                give_back.for_each(|&at| arena.give_back(at));
+                give_back.for_each(|&at| arena.give_back(at, 64));
                 turn.wait();
                 turn.wait();
             });
@@ -550,7 +613,7 @@ mod tests {
         assert_eq!(arena.spans(), 0);
         assert_eq!(arena.allocate(1 << 20), Ok(0));
         assert!(arena.allocate(0).is_err());
-        arena.give_back(0);
+        arena.give_back(0, 1 << 20);
         assert_eq!(arena.allocate(0), Ok(0));
     }
 
@@ -561,7 +624,7 @@ mod tests {
         let (keep, give): (Vec<usize>, Vec<usize>) =
             places.iter().partition(|&at| at / 64 % 8 == 0);
         assert!(!keep.iter().any(|&at| arena.should_move(at)));
-        give.into_iter().for_each(|at| arena.give_back(at));
+        give.into_iter().for_each(|at| arena.give_back(at, 64));
         let (first, others): (Vec<usize>, Vec<usize>) = keep.iter().partition(|&&at| at < SPAN);
         assert!(!first.iter().any(|&at| arena.should_move(at)));
         assert!(others.iter().all(|&at| arena.should_move(at)));

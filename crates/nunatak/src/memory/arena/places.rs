@@ -9,7 +9,7 @@
 //! 2. A place that is not in the arena is in the list of allocations from when it is given out until
 //!    it is given back.
 
-use super::{Addresses, Arena};
+use super::{Addresses, Arena, Totals};
 use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage};
 use crate::sync::Mutex;
@@ -33,6 +33,8 @@ pub(crate) struct Places<M: Medium> {
 struct Allocations {
     places: Vec<(usize, Layout)>,
     bytes: usize,
+    /// Of the strings in them.
+    totals: Totals,
 }
 
 /// Returns the layout of a place. Places are aligned like those of the arena.
@@ -125,20 +127,28 @@ impl<M: Medium> Places<M> {
             return Err(Error::OutOfMemory { bytes });
         }
         allocations.bytes += layout.size();
+        allocations.totals.add(bytes, Arena::<M>::placed(bytes));
         allocations.places.push((address, layout));
         Ok(Some(address as u64))
     }
 
-    /// Gives back a place that no operation can newly find.
-    pub(crate) fn give_back(&self, word: u64) {
+    /// Gives back a place of so many bytes that no operation can newly find.
+    #[inline]
+    pub(crate) fn give_back(&self, word: u64, bytes: usize) {
         if let Some((arena, offset)) = self.locate(word) {
-            return arena.give_back(offset);
+            return arena.give_back(offset, bytes);
         }
+        self.give_back_alone(word, bytes);
+    }
+
+    #[cold]
+    fn give_back_alone(&self, word: u64, bytes: usize) {
         let mut allocations = self.allocations.lock();
         let of_word = |&(address, _): &(usize, Layout)| address as u64 == word;
         if let Some(at) = allocations.places.iter().position(of_word) {
             let (address, layout) = allocations.places.swap_remove(at);
             allocations.bytes -= layout.size();
+            allocations.totals.subtract(bytes, Arena::<M>::placed(bytes));
             // SAFETY: invariant 2: it was allocated with this layout, and the caller owns it.
             unsafe { std::alloc::dealloc(ptr::with_exposed_provenance_mut(address), layout) };
         } else {
@@ -168,6 +178,12 @@ impl<M: Medium> Places<M> {
 
     pub(crate) fn spans(&self) -> usize {
         self.if_any().map_or(0, Arena::spans)
+    }
+
+    /// Returns what has been given out.
+    pub(crate) fn totals(&self) -> Totals {
+        let alone = self.allocations.lock().totals;
+        self.if_any().map_or(alone, |arena| arena.totals() + alone)
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -209,8 +225,9 @@ mod tests {
         for (byte, word) in (0..).zip(words) {
             // SAFETY: as above.
             assert_eq!(unsafe { places.address(word).cast::<[u8; 40]>().read() }, [byte; 40]);
-            places.give_back(word);
+            places.give_back(word, 40);
         }
+        assert_eq!(places.totals(), Totals::default());
         places.trim();
         assert_eq!((places.spans(), places.allocations.lock().bytes), (0, 0));
     }
@@ -221,6 +238,6 @@ mod tests {
         places.allocate(16).unwrap();
         let large = places.allocate(SMALL + 1).unwrap();
         assert!(!places.should_move(large));
-        places.give_back(large);
+        places.give_back(large, SMALL + 1);
     }
 }

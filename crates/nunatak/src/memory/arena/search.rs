@@ -4,8 +4,8 @@
 //! Until all entries have been found, no place that was there before is given out. In a medium of
 //! epochs such places wait for the next sync, too: the last durable epoch may name other places.
 
-use super::classes::{SPAN, class_of, size_of_class};
-use super::spans::{Class, Owner, Search, Span};
+use super::classes::{CLASSES, SPAN, class_of, size_of_class};
+use super::spans::{Class, Owner, Search, Span, Totals};
 use super::{Arena, SHARDS};
 use crate::memory::{Buddies, BuddyExtent, MOST_SIZE, Medium, Region};
 use crate::seeded::{Bug, seeded};
@@ -40,6 +40,7 @@ impl<M: Medium> Arena<M> {
             }
             self.set_owner(at, Owner::Alone { spans });
             (at + 1..at + spans).for_each(|at| self.set_owner(at, Owner::Inside));
+            self.own_shard().lock().totals.add(bytes, Self::placed(bytes));
             return true;
         };
         let (size, within) = (size_of_class(class), offset % SPAN);
@@ -52,13 +53,17 @@ impl<M: Medium> Arena<M> {
             _ => return false,
         };
         self.set_owner(at, Owner::Class { shard, class });
-        let mut classes = self.shards[shard].lock();
-        let span = classes[class].spans.entry(at).or_insert_with(|| {
+        let mut held = self.shards[shard].lock();
+        let span = held.classes[class].spans.entry(at).or_insert_with(|| {
             let mut span = Span::new(class);
             span.is_held = true;
             span
         });
-        span.take_at(within / size)
+        let is_taken = span.take_at(within / size);
+        if is_taken {
+            held.totals.add(bytes, size);
+        }
+        is_taken
     }
 
     /// Ends the search: all entries were found.
@@ -85,7 +90,7 @@ impl<M: Medium> Arena<M> {
             self.runs.lock().give_back(BuddyExtent { first: at, size: 0 }, 0);
         }
         for shard in &self.shards {
-            for class in shard.lock().iter_mut() {
+            for class in &mut shard.lock().classes {
                 let held = class.spans.iter().filter(|(_, span)| span.is_held);
                 let held: Vec<usize> = held.map(|(&at, _)| at).collect();
                 held.into_iter().for_each(|at| self.let_go(class, at));
@@ -106,7 +111,7 @@ impl<M: Medium> Arena<M> {
     }
 
     fn let_go(&self, class: &mut Class, at: usize) {
-        let Class { spans, partial } = class;
+        let Class { spans, partial, .. } = class;
         let Some(span) = spans.get_mut(&at) else { return };
         span.is_held = false;
         if span.live == 0 {
@@ -139,9 +144,9 @@ impl<M: Medium> Arena<M> {
         Some(words)
     }
 
-    /// Learns from words which places are taken. Returns false, and changes nothing, if they are
-    /// not valid.
-    pub(crate) fn learn(&self, words: &[u64]) -> bool {
+    /// Learns from words which places are taken, by strings of these totals. Returns false, and
+    /// changes nothing, if they are not valid.
+    pub(crate) fn learn(&self, words: &[u64], totals: Totals) -> bool {
         let held = self.region.committed() / SPAN;
         let Some(known) = read_words(words, held) else { return false };
         let used = known.iter().flat_map(|(&at, (owner, _))| {
@@ -156,11 +161,12 @@ impl<M: Medium> Arena<M> {
         for (at, (owner, span)) in known {
             self.set_owner(at, owner);
             if let (Owner::Class { shard, class }, Some(span)) = (owner, span) {
-                let mut classes = self.shards[shard].lock();
-                classes[class].spans.insert(at, span);
-                self.let_go(&mut classes[class], at);
+                let class = &mut self.shards[shard].lock().classes[class];
+                class.spans.insert(at, span);
+                self.let_go(class, at);
             }
         }
+        self.own_shard().lock().totals = totals;
         true
     }
 }
@@ -194,7 +200,7 @@ fn read_words(words: &[u64], held: usize) -> Option<Known> {
                 spans
             }
             Owner::Class { shard, class } => {
-                if shard >= SHARDS || class >= super::CLASSES {
+                if shard >= SHARDS || class >= CLASSES {
                     return None;
                 }
                 let mut span = Span::of_words(class, rest)?;
@@ -224,7 +230,7 @@ mod tests {
         });
         let (keep, give): (Vec<_>, Vec<_>) =
             taken.collect::<Vec<_>>().into_iter().partition(|(at, _)| at / 8 % 3 != 0);
-        give.into_iter().for_each(|(at, _)| arena.give_back(at));
+        give.into_iter().for_each(|(at, bytes)| arena.give_back(at, bytes));
         (arena, keep)
     }
 
@@ -239,7 +245,7 @@ mod tests {
             };
             assert!(taken.iter().all(is_apart), "{at} was taken");
         }
-        taken.iter().for_each(|&(at, _)| arena.give_back(at));
+        taken.iter().for_each(|&(at, bytes)| arena.give_back(at, bytes));
     }
 
     #[test]
@@ -250,8 +256,10 @@ mod tests {
         let again = Arena::new(&Heap, 1 << 30).unwrap();
         again.region.resize(arena.region.committed()).unwrap();
         // Only words of the right length are accepted.
-        assert!(!again.learn(&words[..words.len() - 1]) && !again.learn(&[]));
-        assert!(again.learn(&words));
+        let totals = arena.totals();
+        assert!(!again.learn(&words[..words.len() - 1], totals) && !again.learn(&[], totals));
+        assert!(again.learn(&words, totals));
+        assert_eq!(again.totals(), totals);
         is_known(&again, &taken, spans);
     }
 

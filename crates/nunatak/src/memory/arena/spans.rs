@@ -1,6 +1,6 @@
 //! Spans: their owners, and which of their places are taken.
 
-use super::classes::{SPAN, size_of_class};
+use super::classes::{CLASSES, SPAN, size_of_class};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The owner of a span in use, as a word: a class of a shard, or one place that has this span and
@@ -161,4 +161,112 @@ pub(super) struct Class {
     pub(super) spans: BTreeMap<usize, Span>,
     /// The spans with a free place.
     pub(super) partial: BTreeSet<usize>,
+    /// In RAM: places that were given back last, for the next strings. A place that goes through
+    /// here costs a lock and no look at its span, whose words are seldom in a cache.
+    kept: Vec<usize>,
+    /// How many places the shard has given out, less those that were given back to it. Below zero in
+    /// a shard whose threads remove what others store.
+    pub(super) given: isize,
+}
+
+impl Class {
+    /// Returns how many places the class may keep: few beside those that are in use, so that they
+    /// hold few spans back.
+    fn most_kept(&self, size: usize) -> usize {
+        /// About what a thread gives back at once, when no guard sees it any more.
+        const MOST: usize = 256;
+        const MOST_BYTES: usize = 16 << 10;
+        let in_use = self.given.max(0).cast_unsigned();
+        MOST.min(MOST_BYTES / size).min(in_use / 32)
+    }
+}
+
+/// What was given out, modulo 2^64: one shard may give back what another one has given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Totals {
+    /// Byte strings.
+    pub(crate) strings: usize,
+    /// Their bytes.
+    pub(crate) bytes: usize,
+    /// The bytes of their places.
+    pub(crate) placed: usize,
+}
+
+impl Totals {
+    #[inline(always)]
+    pub(crate) fn add(&mut self, bytes: usize, placed: usize) {
+        *self = *self + Self { strings: 1, bytes, placed };
+    }
+
+    #[inline(always)]
+    pub(crate) fn subtract(&mut self, bytes: usize, placed: usize) {
+        *self = *self
+            + Self {
+                strings: usize::MAX,
+                bytes: bytes.wrapping_neg(),
+                placed: placed.wrapping_neg(),
+            };
+    }
+}
+
+impl core::ops::Add for Totals {
+    type Output = Self;
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self {
+            strings: self.strings.wrapping_add(other.strings),
+            bytes: self.bytes.wrapping_add(other.bytes),
+            placed: self.placed.wrapping_add(other.placed),
+        }
+    }
+}
+
+/// What one shard has.
+#[derive(Debug)]
+pub(super) struct Shard {
+    pub(super) classes: [Class; CLASSES],
+    pub(super) totals: Totals,
+}
+
+impl Shard {
+    pub(super) fn new() -> Self {
+        Self { classes: core::array::from_fn(|_| Class::default()), totals: Totals::default() }
+    }
+
+    /// Takes the place that was given back last.
+    #[inline(always)]
+    pub(super) fn take_kept(&mut self, class: usize, bytes: usize) -> Option<usize> {
+        let place = self.classes[class].kept.pop()?;
+        self.classes[class].given += 1;
+        self.totals.add(bytes, size_of_class(class));
+        Some(place)
+    }
+
+    /// Keeps a place of so many bytes that was given back. Moves places to `surplus` that must go to
+    /// their spans: those that were given back first.
+    #[inline(always)]
+    pub(super) fn keep(
+        &mut self,
+        class: usize,
+        bytes: usize,
+        place: usize,
+        surplus: &mut Vec<usize>,
+    ) {
+        let size = size_of_class(class);
+        self.totals.subtract(bytes, size);
+        let class = &mut self.classes[class];
+        class.given -= 1;
+        class.kept.push(place);
+        let most = class.most_kept(size);
+        if class.kept.len() > most {
+            // Half of them, so that the next ones go to no span again.
+            surplus.extend(class.kept.drain(..class.kept.len() - most / 2));
+        }
+    }
+
+    /// Returns all kept places, which the caller must give to their spans.
+    pub(super) fn give_up_kept(&mut self) -> Vec<usize> {
+        self.classes.iter_mut().flat_map(|class| core::mem::take(&mut class.kept)).collect()
+    }
 }
