@@ -27,8 +27,11 @@ mod compiled {
         let folders: Vec<PathBuf> =
             boost.iter().flat_map(env::split_paths).filter(|path| path != "").collect();
         compiles("boost", &folders);
+        // Folders of the system are searched anyway. Named, they would come before the compiler's own.
         let mut abseil = pkg_config::Config::new();
-        let abseil = abseil.cargo_metadata(false).env_metadata(false).probe("absl_flat_hash_map");
+        abseil.cargo_metadata(false).env_metadata(false);
+        let abseil =
+            abseil.print_system_cflags(false).print_system_libs(false).probe("absl_flat_hash_map");
         if let Ok(abseil) = abseil
             && compiles("absl", &abseil.include_paths)
         {
