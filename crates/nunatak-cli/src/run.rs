@@ -95,7 +95,7 @@ fn params(settings: &Settings, text: Option<&Text>) -> Params {
 fn hasher(settings: &Settings) -> String {
     let rust = "foldhash::fast::RandomState for every map; Nunatak permutes words with it";
     match settings.maps.iter().any(|map| map.library().is_some()) {
-        true => format!("{rust}; a map of C++ has the hasher of its library"),
+        true => format!("{rust}; but a map of C++ has the hasher of its library"),
         false => rust.to_owned(),
     }
 }

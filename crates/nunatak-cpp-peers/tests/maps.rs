@@ -4,6 +4,7 @@
 
 use nunatak_cpp_peers::{Library, Map, Step, Unavailable, value_of};
 use std::collections::HashMap;
+use std::sync::Barrier;
 use std::thread;
 
 /// Calls `test` with each library that was found.
@@ -139,13 +140,22 @@ fn two_threads_share_a_map() {
         for capacity in [0, 2 * OWN as usize] {
             let map = map(library, capacity);
             (0..COMMON).for_each(|key| assert_eq!(map.insert(key, 0), None));
+            let together = Barrier::new(2);
             let work = |thread: u64| {
+                together.wait();
                 let first = (thread + 1) << 32;
                 let keys: Vec<u64> = (first..first + OWN).collect();
                 for block in keys.chunks(1000) {
                     assert_eq!(map.run(Step::Insert, block, 0), 0, "{library:?}");
                     for at in 0..1000 {
-                        assert!(map.modify(at % COMMON, |value| value + 1), "{library:?}");
+                        let increment = |value| {
+                            // The other thread runs before the value is stored, unless it must not.
+                            if at == 0 {
+                                thread::yield_now();
+                            }
+                            value + 1
+                        };
+                        assert!(map.modify(at % COMMON, increment), "{library:?}");
                     }
                     assert_eq!(map.run(Step::Get, block, 0), 0, "{library:?}");
                 }
@@ -164,6 +174,25 @@ fn two_threads_share_a_map() {
             assert_eq!(map.len() as u64, COMMON + OWN, "{library:?}");
             let counted: u64 = (0..COMMON).filter_map(|key| map.get(key)).sum();
             assert_eq!(counted, 2 * OWN, "{library:?}");
+        }
+    });
+}
+
+/// Memory of a map that is dropped goes back to the system, and memory of its neighbours does not.
+#[test]
+fn a_map_keeps_its_memory_when_others_are_dropped() {
+    for_each(|library| {
+        let keys: Vec<u64> = (0..100_000).collect();
+        let made = || {
+            let map = map(library, 1_500_000);
+            assert_eq!(map.run(Step::Insert, &keys, 0), 0, "{library:?}");
+            map
+        };
+        let (before, dropped, after) = (made(), made(), made());
+        drop(dropped);
+        let again = made();
+        for map in [before, after, again] {
+            assert_eq!(map.run(Step::Get, &keys, 0), 0, "{library:?}");
         }
     });
 }
