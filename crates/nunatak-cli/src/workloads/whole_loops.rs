@@ -59,3 +59,60 @@ impl Block {
         self.wrong
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::keys::Popularity;
+    use crate::settings::Bench;
+    use crate::targets::{Cpp, MapName};
+    use crate::workloads::mixed::{Mix, mixed};
+    use crate::workloads::{delete, insdel, inserting, latest, lookup, populate};
+    use clap::{Parser as _, ValueEnum as _};
+
+    /// Every loop fails if the map has not what it must have, and only then.
+    #[test]
+    fn what_a_loop_finds_wrong_fails_the_measurement() {
+        let line = ["nunatak", "bench", "--items", "3000", "--milliseconds", "1"];
+        let Some(Command::Bench(args)) = Cli::parse_from(line).command else {
+            unreachable!("it is the subcommand that is named");
+        };
+        let settings = args.settings();
+        let bench = &Bench::new(&settings);
+        let built = |name: &&MapName| name.library().is_some_and(|library| library.check().is_ok());
+        for &name in MapName::value_variants().iter().filter(built) {
+            let made = || Cpp::empty(name);
+            let filled = || {
+                let map = made();
+                populate::fill(&map, bench, 2, false).expect("new keys");
+                map
+            };
+            let half = |modify| Mix { percent_gets: 50, modify };
+            let mix =
+                |map: &Cpp, modify| mixed(map, bench, 2, false, Popularity::Zipf, half(modify));
+            let full = filled();
+            assert!(populate::fill(&full, bench, 2, false).is_err(), "{name}");
+            assert!(lookup::hits(&full, bench, 2, false).is_ok(), "{name}");
+            assert!(lookup::hits(&made(), bench, 2, false).is_err(), "{name}");
+            assert!(lookup::misses(&full, bench, 2, false).is_ok(), "{name}");
+            if full.gets_batches() {
+                assert!(lookup::hits(&full, bench, 2, true).is_ok(), "{name}");
+                assert!(lookup::hits(&made(), bench, 2, true).is_err(), "{name}");
+            }
+            for modify in [false, true] {
+                assert!(mix(&full, modify).is_ok() && mix(&made(), modify).is_err(), "{name}");
+            }
+            assert!(insdel::insert_and_delete(&full, bench, 2, false).is_ok(), "{name}");
+            assert!(latest::reads(&filled(), bench, 2, false).is_ok(), "{name}");
+            assert!(latest::reads(&made(), bench, 2, false).is_err(), "{name}");
+            assert!(inserting::with_gets(&filled(), bench, 2, 50).is_ok(), "{name}");
+            assert!(inserting::with_gets(&made(), bench, 2, 50).is_err(), "{name}");
+            assert!(inserting::from_a_few(&made(), bench, 2, 20).is_ok(), "{name}");
+            assert!(inserting::from_a_few(&full, bench, 2, 20).is_err(), "{name}");
+            let map = filled();
+            assert!(delete::empty(&map, bench, 2, false).is_ok(), "{name}");
+            assert!(delete::empty(&map, bench, 2, false).is_err(), "{name}");
+        }
+    }
+}
