@@ -110,6 +110,13 @@ mod tests {
             assert!(inserting::with_gets(&made(), bench, 2, 50).is_err(), "{name}");
             assert!(inserting::from_a_few(&made(), bench, 2, 20).is_ok(), "{name}");
             assert!(inserting::from_a_few(&full, bench, 2, 20).is_err(), "{name}");
+            // What went wrong in one block is not forgotten in the next.
+            let mut block = Block::new();
+            for step in [Step::Miss, Step::Get] {
+                block.add(&full, step, bench.keys.key(0), 0);
+                block.run(&full, 0);
+            }
+            assert_eq!(block.wrong(), 1, "{name}");
             let map = filled();
             assert!(delete::empty(&map, bench, 2, false).is_ok(), "{name}");
             assert!(delete::empty(&map, bench, 2, false).is_err(), "{name}");
