@@ -2,11 +2,12 @@
 
 use crate::experiments::choice::{Experiment, Options};
 use crate::measurement::Measurement;
+use crate::named::Named as _;
 use crate::process::SUBCOMMAND;
 use crate::settings::{KeyOrder, Settings};
 use crate::targets::MapName;
 use crate::workloads::Workload;
-use clap::builder::PossibleValue;
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -161,8 +162,9 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_parser = positive)]
     pub(crate) repetitions: Option<usize>,
     /// The maps to compare; by default those in RAM, without the variants of iceberg, pea and
-    /// turbo.
-    #[arg(long, value_delimiter = ',')]
+    /// turbo, and without the maps of C++ (tbb, libcuckoo, boost, absl-sharded).
+    #[arg(long, value_delimiter = ',',
+          value_parser = EnumValueParser::<MapName>::new().try_map(MapName::in_this_build))]
     pub(crate) maps: Vec<MapName>,
     /// How many operations a batch holds [default: 256].
     #[arg(long, value_parser = positive)]
@@ -239,6 +241,27 @@ impl BenchArgs {
             Chosen::Experiment(experiment) => Some(*experiment),
         };
         self.chosen.iter().filter_map(experiment).collect()
+    }
+
+    /// Returns an error if a workload or an experiment that was named can't measure a map of C++ that was named.
+    /// If all workloads are run, returns a note about those that leave these maps out.
+    pub(crate) fn check_maps_of_cpp(&self) -> Result<Option<String>, String> {
+        let Some(map) = self.maps.iter().find(|map| map.library().is_some()) else {
+            return Ok(None);
+        };
+        for workload in self.workloads() {
+            if let Some(why) = workload.refusal_of_cpp() {
+                return Err(format!("{workload} can't measure {map}: {why}"));
+            }
+        }
+        if let Some(growth) = self.experiments().into_iter().find(|it| *it == Experiment::Growth) {
+            return Err(format!("{} can't measure {map}: it times each operation", growth.name()));
+        }
+        let is_refused = |workload: &&Workload| workload.refusal_of_cpp().is_some();
+        let refused: Vec<String> =
+            Workload::value_variants().iter().filter(is_refused).map(Workload::name).collect();
+        let note = format!("not measured for maps of C++: {}", refused.join(", "));
+        Ok(self.chosen.is_empty().then_some(note))
     }
 
     /// Returns the arguments, with defaults for options that are not given.
@@ -319,6 +342,28 @@ mod tests {
         assert_eq!(settings.maps, [MapName::Scc]);
         assert_eq!((settings.items, settings.repetitions), (5, 5));
         assert_eq!(Cli::parse_from(["nunatak"]).quick.settings().workloads, Workload::CORE);
+    }
+
+    #[test]
+    fn what_would_be_unfair_to_maps_of_cpp_is_refused() {
+        let check = |chosen: &str| {
+            let Some(Command::Bench(args)) = Cli::parse_from(["nunatak", "bench"]).command else {
+                panic!("not a bench");
+            };
+            let parsed = |name| Chosen::from_str(name, false).expect("a name");
+            let chosen = chosen.split_whitespace().map(parsed).collect();
+            BenchArgs { chosen, maps: vec![MapName::Nunatak, MapName::Boost], ..*args }
+                .check_maps_of_cpp()
+        };
+        assert_eq!(check("insert grow get-hit delete insdel ycsb-d fill"), Ok(None));
+        let refused = check("get-hit latency").unwrap_err();
+        assert!(refused.starts_with("latency can't measure boost: each operation"), "{refused}");
+        assert!(check("words").is_err() && check("growth").is_err());
+        let note = check("").unwrap().expect("some workloads leave them out");
+        assert!(note.contains("latency, latency-a, words"), "{note}");
+        if let Err(message) = MapName::Boost.in_this_build() {
+            assert!(message.contains("scripts/peers.sh"), "{message}");
+        }
     }
 
     /// The order of keys changes which keys there are, or which of them are looked up.

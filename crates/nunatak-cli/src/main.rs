@@ -73,7 +73,12 @@ fn bench_with(args: &BenchArgs) -> Done {
         Some(BenchCommand::Compare(args)) => compare(args),
         Some(BenchCommand::Papers(args)) => papers(args),
         None if args.list => list(),
-        None => bench(&args.settings(), args.json.as_deref(), args.html.as_deref()),
+        None => {
+            if let Some(note) = args.check_maps_of_cpp()? {
+                eprintln!("{note}");
+            }
+            bench(&args.settings(), args.json.as_deref(), args.html.as_deref())
+        }
     }
 }
 
@@ -261,7 +266,8 @@ fn list() -> Done {
     }
     println!("\nMaps");
     for map in MapName::value_variants() {
-        println!("  {:<12} {}", map.name(), map.description());
+        let absent = if map.in_this_build().is_ok() { "" } else { " (not in this build)" };
+        println!("  {:<12} {}{absent}", map.name(), map.description());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -47,7 +47,7 @@ pub(crate) fn run(settings: &Settings, text: Option<&Text>) -> io::Result<Report
         for &name in &settings.maps {
             with_target!(name, Map, Words => {
                 run.numbers::<Map>(name);
-                if let Some(text) = text.filter(|_| !name.is_durable()) {
+                if let Some(text) = text.filter(|_| !name.is_durable() && name.library().is_none()) {
                     run.words::<Words>(name, text);
                 }
             });
@@ -85,11 +85,18 @@ fn params(settings: &Settings, text: Option<&Text>) -> Params {
         batch: settings.batch,
         seed: settings.seed,
         keys: settings.keys,
-        hasher: "foldhash::fast::RandomState for every map; Nunatak permutes words with it"
-            .to_owned(),
+        hasher: hasher(settings),
         milliseconds: settings.time.as_millis() as u64,
         probe_mib: settings.probe_size() >> 20,
         text: text.map(about),
+    }
+}
+
+fn hasher(settings: &Settings) -> String {
+    let rust = "foldhash::fast::RandomState for every map; Nunatak permutes words with it";
+    match settings.maps.iter().any(|map| map.library().is_some()) {
+        true => format!("{rust}; but a map of C++ has the hasher of its library"),
+        false => rust.to_owned(),
     }
 }
 
@@ -226,7 +233,7 @@ impl Run<'_> {
     fn latencies<T: Target>(&mut self, place: Place) {
         let Place { map, threads } = place;
         for workload in [Workload::Latency, Workload::LatencyA] {
-            if !self.wants(workload) {
+            if !self.wants(workload) || T::WHOLE_LOOPS {
                 continue;
             }
             self.announce(place, &workload.to_string());
@@ -394,7 +401,10 @@ impl Run<'_> {
 
     fn on_items<T: Target>(&mut self, place: Place, map: &T) {
         let threads = place.threads;
-        for &batched in modes::<T>() {
+        for batched in [false, true] {
+            if batched && !map.gets_batches() {
+                continue;
+            }
             let simple = |workload| Operation::new(workload, Variant::Only).batched(batched);
             if self.wants(Workload::GetHit) {
                 self.throughput(place, simple(Workload::GetHit), |bench| {
@@ -405,6 +415,10 @@ impl Run<'_> {
                 self.throughput(place, simple(Workload::GetMiss), |bench| {
                     lookup::misses(map, bench, threads, batched)
                 });
+            }
+            // Of some maps only gets have batches.
+            if batched && !T::BATCHED {
+                continue;
             }
             if self.wants(Workload::Insdel) {
                 self.throughput(place, simple(Workload::Insdel), |bench| {

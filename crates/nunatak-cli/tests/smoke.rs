@@ -300,6 +300,62 @@ fn workloads_and_maps_are_listed() {
     assert!(["ycsb-f", "latency", "nunatak", "sharded"].iter().all(|name| list.contains(name)));
 }
 
+/// Maps of C++ are measured if they are in the build; the message about others says what to install.
+#[test]
+fn maps_of_cpp_are_measured_or_named() {
+    let directory = directory("cpp");
+    let list = String::from_utf8(nunatak(&directory, &["bench", "--list"]).stdout).expect("text");
+    let mut built = Vec::new();
+    for map in ["tbb", "libcuckoo", "boost", "absl-sharded"] {
+        let mut lines = list.lines();
+        let line = lines.find(|line| line.trim_start().starts_with(map)).expect("it is listed");
+        if !line.ends_with("(not in this build)") {
+            built.push(map);
+            continue;
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nunatak"));
+        let output = command.args(["bench", "get-hit", "--maps", map]).output().expect("it starts");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && message.contains("scripts/peers.sh"), "{message}");
+    }
+    if built.is_empty() {
+        return;
+    }
+    let options = "--items 20000 --repetitions 1 --milliseconds 2 --threads 1,2 --json run.json --html run.html";
+    let command = format!("bench --maps nunatak,{} {options}", built.join(","));
+    let output = nunatak(&directory, &command.split_whitespace().collect::<Vec<_>>());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("latency, latency-a, words"));
+    let json = fs::read_to_string(directory.join("run.json")).expect("the run");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("the run is JSON");
+    assert!(json["failures"].is_null(), "{}", json["failures"]);
+    let rows = json["rows"].as_array().expect("there are rows");
+    let operations = |map: &str, threads: u64| -> Vec<&str> {
+        let of_it = rows.iter().filter(|row| row["map"] == map && row["threads"] == threads);
+        of_it.filter_map(|row| row["operation"].as_str()).collect()
+    };
+    // As many unbatched operations as our map has, but for those that are refused, and the memory with one
+    // thread.
+    let refused = ["latency", "words", "levels"];
+    for threads in [1, 2] {
+        let is_expected = |operation: &&str| {
+            !operation.ends_with("/batch")
+                && !refused.iter().any(|name| operation.starts_with(name))
+        };
+        let expected: Vec<&str> =
+            operations("nunatak", threads).into_iter().filter(is_expected).collect();
+        assert!(expected.len() > 20, "{expected:?}");
+        for map in &built {
+            let mut measured = operations(map, threads);
+            measured.retain(|operation| !operation.ends_with("/batch"));
+            assert_eq!(measured, expected, "{map}");
+        }
+    }
+    let has_batches = operations("boost", 2).contains(&"get-hit/batch");
+    println!("measured: {built:?}; batches of boost: {has_batches}");
+    let page = fs::read_to_string(directory.join("run.html")).expect("the page");
+    assert!(built.iter().all(|map| page.contains(map)));
+}
+
 #[test]
 fn wrong_arguments_are_refused() {
     let refused = |arguments: &[&str]| {

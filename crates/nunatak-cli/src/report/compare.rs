@@ -17,8 +17,8 @@ fn is_durable(row: &Row) -> bool {
     MapName::value_variants().iter().find(is_it).is_some_and(|name| name.is_durable())
 }
 
-/// Returns the throughput divided by that of the best peer. A batched row is compared with
-/// unbatched rows of the peers, which have no batches.
+/// Returns the throughput divided by that of the best peer. A batched row is also compared with
+/// unbatched rows of the peers, of which few have batches.
 pub(crate) fn ratio_to_best_peer(report: &Report, row: &Row) -> Option<f64> {
     if !is_own(row) {
         return None;
@@ -27,7 +27,7 @@ pub(crate) fn ratio_to_best_peer(report: &Report, row: &Row) -> Option<f64> {
 }
 
 /// Returns the row of the fastest map of others: with the same operation, the same number of
-/// threads, and durable if `row` is.
+/// threads, and durable if `row` is. An unbatched row is not compared with batched ones.
 pub(crate) fn best_peer<'a>(report: &'a Report, row: &Row) -> Option<&'a Row> {
     let mops = |row: &&Row| row.mops.unwrap_or(0.0);
     report
@@ -35,6 +35,7 @@ pub(crate) fn best_peer<'a>(report: &'a Report, row: &Row) -> Option<&'a Row> {
         .iter()
         .filter(|peer| !is_own(peer) && peer.mops.is_some() && peer.threads == row.threads)
         .filter(|peer| peer.base_operation() == row.base_operation())
+        .filter(|peer| row.is_batched() || !peer.is_batched())
         .filter(|peer| is_durable(peer) == is_durable(row))
         .max_by(|a, b| mops(a).total_cmp(&mops(b)))
 }
@@ -60,7 +61,11 @@ mod tests {
 
     #[test]
     fn the_best_peer_is_the_fastest_other_map() {
-        let report = example();
+        let mut report = example();
+        let mut batches = report.rows.iter().find(|row| row.map == "papaya").unwrap().clone();
+        (batches.operation, batches.threads) = ("get-hit/batch".into(), 1);
+        batches.mops = Some(1000.0);
+        report.rows.push(batches);
         let ratio = |operation: &str, threads| {
             let is = |row: &&Row| row.operation == operation && row.threads == threads;
             let row = report.rows.iter().filter(|row| is_own(row)).find(is).unwrap();

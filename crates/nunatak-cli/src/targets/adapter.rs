@@ -4,6 +4,7 @@ use super::Resizes;
 use crate::named::Named as _;
 use clap::ValueEnum;
 use nunatak::Op;
+use nunatak_cpp_peers::{Library, Step, Unavailable};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -15,6 +16,11 @@ pub(crate) trait Target: Sync + Sized {
     /// Whether the map has operations on many keys at once. If not, the methods on many keys call
     /// the single operations in turn.
     const BATCHED: bool = false;
+
+    /// Whether the map is behind a language boundary. The unbatched loops of the workloads are then the map's
+    /// own ([`run`](Self::run), [`run_each`](Self::run_each)): a call for each operation would be a part of what
+    /// is measured. The loops of all other maps are in the workloads, where operations are inlined.
+    const WHOLE_LOOPS: bool = false;
 
     /// Creates an empty map with room for `items` items. If an adapter is for several maps, `name`
     /// selects one of them.
@@ -63,6 +69,27 @@ pub(crate) trait Target: Sync + Sized {
     /// with [batches](Self::BATCHED).
     fn execute(&self, _: &mut [Op<u64, u64>]) {
         unreachable!("the map has no batches");
+    }
+
+    /// Does one thing with every key, checks the outcomes, and returns how many were wrong. Called only for
+    /// maps with [loops of their own](Self::WHOLE_LOOPS), as are the two methods below.
+    fn run(&self, _: Step, _keys: &[u64]) -> usize {
+        unreachable!("the loops are in the workloads");
+    }
+
+    /// The same with a step for each key. Updates store values of this version.
+    fn run_each(&self, _: &[Step], _keys: &[u64], _version: u64) -> usize {
+        unreachable!("the loops are in the workloads");
+    }
+
+    /// The same as [`run`](Self::run), by the map's operation on many keys.
+    fn run_batch(&self, _: Step, _keys: &[u64]) -> usize {
+        unreachable!("the loops are in the workloads");
+    }
+
+    /// Returns whether the map gets many keys at once.
+    fn gets_batches(&self) -> bool {
+        Self::BATCHED
     }
 
     /// Inserts entries and returns when all of them survive a power cut. Called only for
@@ -133,6 +160,14 @@ pub(crate) enum MapName {
     Flurry,
     /// 256 shards of `parking_lot::RwLock<hashbrown::HashMap>`.
     Sharded,
+    /// oneTBB's concurrent_hash_map. This map and the three below are C++: build with --features cpp-peers.
+    Tbb,
+    /// libcuckoo's cuckoohash_map.
+    Libcuckoo,
+    /// Boost's concurrent_flat_map.
+    Boost,
+    /// 256 shards of Abseil's flat_hash_map, each behind a std::mutex.
+    AbslSharded,
     /// nunatak::IcebergMap that doubles when 85 % of its slots are taken, as the paper's.
     #[value(name = "iceberg-85")]
     Iceberg85,
@@ -235,6 +270,28 @@ impl MapName {
         let name = self.name();
         name.contains("-file")
             || ["iceberg-journal", "lmdb", "redb", "fjall", "sled", "rocksdb"].contains(&&*name)
+    }
+
+    /// Returns the library of a map of C++.
+    pub(crate) fn library(self) -> Option<Library> {
+        match self {
+            Self::Tbb => Some(Library::Tbb),
+            Self::Libcuckoo => Some(Library::Libcuckoo),
+            Self::Boost => Some(Library::Boost),
+            Self::AbslSharded => Some(Library::AbslSharded),
+            _ => None,
+        }
+    }
+
+    /// Returns the map if it is in this build, else an error that says what the build needs.
+    pub(crate) fn in_this_build(self) -> Result<Self, String> {
+        let Some(Err(unavailable)) = self.library().map(Library::check) else { return Ok(self) };
+        Err(match unavailable {
+            Unavailable::NotCompiled => format!(
+                "{unavailable}: install their libraries by scripts/peers.sh, and build with --features cpp-peers"
+            ),
+            _ => format!("{unavailable}: install it (scripts/peers.sh), and build again"),
+        })
     }
 
     /// Returns whether it is a map of this project.

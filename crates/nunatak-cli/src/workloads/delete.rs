@@ -1,10 +1,11 @@
 //! Deletes of all items, or of a part of them, in an order unrelated to that of their inserts. The
 //! threads divide the items among themselves.
 
+use super::whole_loops::run_all;
 use super::{check, difference};
 use crate::keys::{Popularity, value_of};
 use crate::settings::Bench;
-use crate::targets::Target;
+use crate::targets::{Step, Target};
 use crate::threads::{CheckFailed, share, throughput};
 
 /// Empties a map that has all items.
@@ -59,6 +60,8 @@ fn part<T: Target>(
                     }
                     left -= keys.len();
                 }
+            } else if T::WHOLE_LOOPS {
+                wrong = run_all(map, Step::Remove, (0..deletes).map(|_| next_key()));
             } else {
                 for _ in 0..deletes {
                     let key = next_key();

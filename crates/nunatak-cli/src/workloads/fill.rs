@@ -3,9 +3,10 @@
 //! [`space`](super::space).
 
 use super::check;
+use super::whole_loops::run_all;
 use crate::keys::value_of;
 use crate::settings::Bench;
-use crate::targets::{MapName, Target};
+use crate::targets::{MapName, Step, Target};
 use crate::threads::{CheckFailed, share, throughput};
 
 /// Returns the ends of the steps, in percents of the slots. All items fill 95 % of the slots.
@@ -37,6 +38,11 @@ pub(crate) fn in_steps<T: Target>(
             let part = share(items, worker.number, threads);
             let mut present = 0;
             let span = worker.once(|| {
+                if T::WHOLE_LOOPS {
+                    let keys = part.clone().map(|index| space.key(first + index));
+                    present = run_all(&map, Step::Insert, keys);
+                    return part.end - part.start;
+                }
                 for index in part.clone() {
                     let key = space.key(first + index);
                     present += u64::from(map.insert(key, value_of(key)).is_some());

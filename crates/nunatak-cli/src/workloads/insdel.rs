@@ -4,7 +4,7 @@
 use super::{BLOCK, check, difference};
 use crate::keys::value_of;
 use crate::settings::Bench;
-use crate::targets::Target;
+use crate::targets::{Step, Target};
 use crate::threads::{CheckFailed, throughput};
 use nunatak::{Op, Outcome, Request};
 
@@ -35,6 +35,13 @@ pub(crate) fn insert_and_delete<T: Target>(
                 map.execute(&mut batch);
                 batch.iter().for_each(|operation| wrong |= wrong_outcome(operation));
                 batch.len() as u64
+            })
+        } else if T::WHOLE_LOOPS {
+            let mut keys = vec![0; BLOCK as usize / 2];
+            worker.repeat(bench.settings.time, || {
+                keys.fill_with(&mut next_key);
+                wrong += map.run(Step::InsertAndRemove, &keys) as u64;
+                BLOCK
             })
         } else {
             worker.repeat(bench.settings.time, || {

@@ -1,10 +1,11 @@
 //! Gets while new items are inserted. YCSB A and B of the IcebergHT paper insert as many items as the map
 //! was loaded with. The mixed operations of Pea Hash's figure 5 begin with a small map.
 
+use super::whole_loops::{Block, run_all};
 use super::{check, difference};
 use crate::keys::{Popularity, value_of};
 use crate::settings::Bench;
-use crate::targets::Target;
+use crate::targets::{Step, Target};
 use crate::threads::{CheckFailed, share, throughput};
 
 /// Runs gets, so many percent of all operations, and inserts on a map that has all items. The threads
@@ -25,6 +26,21 @@ pub(crate) fn with_gets<T: Target>(
         let mut wrong = 0;
         let span = worker.once(|| {
             let mut operations = 0;
+            if T::WHOLE_LOOPS {
+                let mut block = Block::new();
+                loop {
+                    operations += 1;
+                    if choices.next() & 0xFFFF < gets_below {
+                        block.add(map, Step::Get, space.key(indices.next()), 0);
+                    } else if let Some(key) = new.next() {
+                        block.add(map, Step::Insert, key, 0);
+                    } else {
+                        block.run(map, 0);
+                        wrong = block.wrong();
+                        return operations - 1;
+                    }
+                }
+            }
             loop {
                 operations += 1;
                 if choices.next() & 0xFFFF < gets_below {
@@ -70,6 +86,11 @@ pub(crate) fn the_others<T: Target>(
         let part = share(items - loaded, worker.number, threads);
         let mut present = 0;
         let span = worker.once(|| {
+            if T::WHOLE_LOOPS {
+                let keys = part.clone().map(|index| space.key(loaded + index));
+                present = run_all(map, Step::Insert, keys);
+                return part.end - part.start;
+            }
             for index in part.clone() {
                 let key = space.key(loaded + index);
                 present += u64::from(map.insert(key, value_of(key)).is_some());
@@ -100,6 +121,22 @@ pub(crate) fn from_a_few<T: Target>(
         let mut choices = bench.random(worker.number + threads);
         let (mut inserted, mut wrong) = (0, 0);
         let span = worker.once(|| {
+            if T::WHOLE_LOOPS {
+                let mut block = Block::new();
+                for _ in part.clone() {
+                    if choices.next() & 0xFFFF < inserts_below {
+                        block.add(map, Step::Insert, space.key(first + inserted), 0);
+                        inserted += 1;
+                    } else {
+                        let at = random.below(loaded + inserted);
+                        let index = if at < loaded { at } else { first + at - loaded };
+                        block.add(map, Step::Get, space.key(index), 0);
+                    }
+                }
+                block.run(map, 0);
+                wrong = block.wrong();
+                return part.end - part.start;
+            }
             for _ in part.clone() {
                 if choices.next() & 0xFFFF < inserts_below {
                     let key = space.key(first + inserted);

@@ -4,10 +4,11 @@
 //! counter. A get draws how many items ago its key was inserted, by a Zipf distribution, and which
 //! thread did it.
 
+use super::whole_loops::Block;
 use super::{BLOCK, check, difference};
 use crate::keys::{Indices, Popularity, value_of};
 use crate::settings::Bench;
-use crate::targets::Target;
+use crate::targets::{Step, Target};
 use crate::threads::{CheckFailed, throughput};
 use nunatak::{Op, Outcome, Request};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -103,6 +104,24 @@ pub(crate) fn reads<T: Target>(
                 batch.iter().for_each(|operation| wrong |= wrong_outcome(operation));
                 batch.len() as u64
             })
+        } else if T::WHOLE_LOOPS {
+            let mut block = Block::new();
+            let span = worker.repeat(settings.time, || {
+                let mut new = 0;
+                for _ in 0..BLOCK {
+                    if inserts() {
+                        block.add(map, Step::Insert, space.key(latest.next(new)), 0);
+                        new += 1;
+                    } else {
+                        block.add(map, Step::Get, space.key(latest.draw()), 0);
+                    }
+                }
+                block.run(map, 0);
+                latest.publish(new);
+                BLOCK
+            });
+            wrong = block.wrong();
+            span
         } else {
             worker.repeat(settings.time, || {
                 for _ in 0..BLOCK {

@@ -3,7 +3,7 @@
 use super::{BLOCK, check, difference};
 use crate::keys::{Popularity, value_of};
 use crate::settings::Bench;
-use crate::targets::Target;
+use crate::targets::{Step, Target};
 use crate::threads::{CheckFailed, throughput};
 
 /// Gets random present keys; every get must return the key's value.
@@ -15,7 +15,7 @@ pub(crate) fn hits<T: Target>(
 ) -> Result<f64, CheckFailed> {
     let popularity = bench.settings.popularity();
     let wrong = |key, found| difference(found, value_of(key));
-    gets(map, bench, threads, batched, popularity, 0, wrong).map_err(|()| {
+    gets(map, bench, threads, batched, popularity, Step::Get, wrong).map_err(|()| {
         CheckFailed("a get of a present key missed, or returned another key's value".into())
     })
 }
@@ -28,9 +28,8 @@ pub(crate) fn misses<T: Target>(
     batched: bool,
 ) -> Result<f64, CheckFailed> {
     let popularity = bench.settings.popularity();
-    let offset = bench.settings.items;
     let wrong = |_, found: Option<u64>| u64::from(found.is_some());
-    gets(map, bench, threads, batched, popularity, offset, wrong)
+    gets(map, bench, threads, batched, popularity, Step::Miss, wrong)
         .map_err(|()| CheckFailed("a get of an absent key found it".into()))
 }
 
@@ -40,14 +39,23 @@ fn gets<T: Target>(
     threads: usize,
     batched: bool,
     popularity: Popularity,
-    offset: u64,
+    step: Step,
     wrong: impl Fn(u64, Option<u64>) -> u64 + Sync,
 ) -> Result<f64, ()> {
     let space = bench.keys;
+    let offset = if step == Step::Miss { bench.settings.items } else { 0 };
     let measured = throughput(threads, |worker| {
         let mut indices = bench.indices(worker.number, popularity);
         let mut all = 0;
-        let span = if batched {
+        let span = if T::WHOLE_LOOPS {
+            let mut keys = vec![0; if batched { bench.settings.batch } else { BLOCK as usize }];
+            worker.repeat(bench.settings.time, || {
+                keys.fill_with(|| space.key(offset + indices.next()));
+                all +=
+                    if batched { map.run_batch(step, &keys) } else { map.run(step, &keys) } as u64;
+                keys.len() as u64
+            })
+        } else if batched {
             let mut keys = vec![0; bench.settings.batch];
             let mut values = vec![None; bench.settings.batch];
             worker.repeat(bench.settings.time, || {

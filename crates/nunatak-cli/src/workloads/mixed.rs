@@ -1,9 +1,10 @@
 //! Gets mixed with updates of present keys: `put-heavy`, `update-only` and YCSB A, B, C, F.
 
+use super::whole_loops::Block;
 use super::{BLOCK, check, difference};
 use crate::keys::{Popularity, next_version, value_of, versioned};
 use crate::settings::Bench;
-use crate::targets::Target;
+use crate::targets::{Step, Target};
 use crate::threads::{CheckFailed, throughput};
 use nunatak::{Op, Outcome, Request};
 
@@ -51,6 +52,20 @@ pub(crate) fn mixed<T: Target>(
                 batch.iter().for_each(|operation| wrong |= wrong_outcome(operation));
                 batch.len() as u64
             })
+        } else if T::WHOLE_LOOPS {
+            let mut block = Block::new();
+            let change = if mix.modify { Step::Modify } else { Step::Update };
+            let span = worker.repeat(bench.settings.time, || {
+                version += 1;
+                for _ in 0..BLOCK {
+                    let key = space.key(indices.next());
+                    block.add(map, if is_get() { Step::Get } else { change }, key, version);
+                }
+                block.run(map, version);
+                BLOCK
+            });
+            wrong = block.wrong();
+            span
         } else {
             worker.repeat(bench.settings.time, || {
                 version += 1;

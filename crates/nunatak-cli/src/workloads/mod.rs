@@ -12,6 +12,7 @@ pub(crate) mod populate;
 pub(crate) mod recovery;
 pub(crate) mod space;
 pub(crate) mod synced;
+mod whole_loops;
 pub(crate) mod words;
 
 use crate::keys::CHECKED_BITS;
@@ -86,6 +87,19 @@ impl Workload {
     /// The workloads of the bare command.
     pub(crate) const CORE: [Self; 6] =
         [Self::Insert, Self::Grow, Self::GetHit, Self::GetMiss, Self::Insdel, Self::Words];
+}
+
+impl Workload {
+    /// Returns why maps of C++ are not measured by the workload; `None` if they are.
+    pub(crate) const fn refusal_of_cpp(self) -> Option<&'static str> {
+        match self {
+            Self::Latency | Self::LatencyA => Some(
+                "each operation is timed, and the call from one language to the other would be a part of it",
+            ),
+            Self::Words => Some("the maps of C++ have numbers as keys"),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Workload {

@@ -2,9 +2,10 @@
 //! `grow` into an empty one. The threads divide the indices among themselves.
 
 use super::check;
+use super::whole_loops::run_all;
 use crate::keys::value_of;
 use crate::settings::Bench;
-use crate::targets::Target;
+use crate::targets::{Step, Target};
 use crate::threads::{CheckFailed, share, throughput};
 
 /// Inserts all items into the map, which must not have them.
@@ -35,6 +36,9 @@ pub(crate) fn fill<T: Target>(
                     new += map.insert_many(&entries, &mut previous) as u64;
                     next = end;
                 }
+            } else if T::WHOLE_LOOPS {
+                let keys = indices.map(|index| keys.key(index));
+                new = expected - run_all(map, Step::Insert, keys);
             } else {
                 for index in indices {
                     let key = keys.key(index);

@@ -106,7 +106,7 @@ fn is_choice(map: &str, durable: bool) -> bool {
     let Some(name) = MapName::value_variants().iter().find(is_it) else { return !durable };
     match name.is_durable() {
         true => durable && (map.ends_with("-file") || !name.is_own()),
-        false => !durable && MapName::COMPARED.contains(name),
+        false => !durable && (MapName::COMPARED.contains(name) || name.library().is_some()),
     }
 }
 
