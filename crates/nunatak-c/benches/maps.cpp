@@ -1,9 +1,11 @@
 // What a call costs, beside other concurrent maps of C++: single operations, and batches.
 //
 //   cmake -S crates/nunatak-c -B build -DNUNATAK_BENCH=ON -DCMAKE_BUILD_TYPE=Release
-//   cmake --build build && build/bench_maps [entries]
+//   cmake --build build && build/bench_maps [entries [threads]]
 //
-// Maps whose headers are not installed are left out. One thread; keys and values of 8 bytes.
+// Keys and values of 8 bytes. Threads share one map, and each has its own part of the keys. Maps whose headers are not
+// found are left out; -DNUNATAK_BENCH_BOOST=DIRECTORY names the include directory of a Boost from 1.83 on. Every
+// operation is checked: how many keys were new, found or removed, and the sum of the values.
 #include <nunatak.hpp>
 
 #if __has_include(<boost/unordered/concurrent_flat_map.hpp>)
@@ -21,13 +23,17 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <latch>
 #include <numeric>
 #include <random>
+#include <string>
+#include <thread>
 #include <vector>
 
 using word = std::uint64_t;
+using keys_of = std::span<const word>;
 
-// Spreads keys over all bits: maps that hash integers by themselves must not have it easier.
+// Spreads keys over all bits: maps that hash integers by themselves must not have it easier. No two keys have one hash.
 struct hash {
   std::size_t operator()(word key) const noexcept {
     key ^= key >> 32;
@@ -38,128 +44,176 @@ struct hash {
   }
 };
 
-static volatile word sink;
+struct measured {
+  word sum;
+  double nanoseconds;
+};
 
-// The best of three runs, in nanoseconds for each key.
+// Runs f for a part of the keys in each thread; returns the sum of its results, and the time from the first thread's
+// begin to the last one's end.
 template <typename F>
-void row(const char* map, const char* operation, std::size_t count, F&& run, int repetitions = 3) {
-  double best = 1e300;
-  for (int repetition = 0; repetition < repetitions; ++repetition) {
-    const auto began = std::chrono::steady_clock::now();
-    sink = run();
-    const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - began;
-    best = std::min(best, taken.count() / count);
+measured in_threads(keys_of keys, std::size_t threads, F&& f) {
+  using clock = std::chrono::steady_clock;
+  std::vector<clock::time_point> begun(threads), ended(threads);
+  std::vector<word> sums(threads);
+  std::latch ready(static_cast<std::ptrdiff_t>(threads));
+  const auto run = [&](std::size_t thread) {
+    const std::size_t first = keys.size() * thread / threads, end = keys.size() * (thread + 1) / threads;
+    ready.arrive_and_wait();
+    begun[thread] = clock::now();
+    sums[thread] = f(keys.subspan(first, end - first));
+    ended[thread] = clock::now();
+  };
+  std::vector<std::thread> others;
+  for (std::size_t thread = 1; thread < threads; ++thread) others.emplace_back(run, thread);
+  run(0);
+  for (std::thread& other : others) other.join();
+  const std::chrono::duration<double, std::nano> taken =
+    *std::max_element(ended.begin(), ended.end()) - *std::min_element(begun.begin(), begun.end());
+  return {std::accumulate(sums.begin(), sums.end(), word{0}), taken.count()};
+}
+
+struct bench {
+  std::vector<word> keys, asked;
+  word asked_sum;
+  std::size_t threads;
+
+  // The best of some runs, in nanoseconds for each key. Ends the program if a run's sum is not the expected one.
+  template <typename F>
+  void row(const char* map, const char* operation, keys_of of, word expected, F&& run, int repetitions = 1) const {
+    double best = 1e300;
+    for (int repetition = 0; repetition < repetitions; ++repetition) {
+      const auto [sum, nanoseconds] = in_threads(of, threads, run);
+      if (sum != expected) {
+        std::fprintf(stderr, "%s, %s: the sum is %llu instead of %llu\n", map, operation,
+          static_cast<unsigned long long>(sum), static_cast<unsigned long long>(expected));
+        std::exit(1);
+      }
+      best = std::min(best, nanoseconds / static_cast<double>(of.size()));
+    }
+    std::printf("| %s | %s | %.1f |\n", operation, map, best);
+    std::fflush(stdout);
   }
-  std::printf("| %s | %s | %.1f |\n", operation, map, best);
-  std::fflush(stdout);
+
+  // Single operations: insert tells whether the key is new, erase whether it was there, get the value.
+  template <typename Insert, typename Get, typename Erase>
+  void singles(const char* map, Insert&& insert, Get&& get, Erase&& erase, auto&& while_full) const {
+    const auto sum_of = [](auto& each) {
+      return [&each](keys_of part) {
+        word sum = 0;
+        for (word key : part) sum += each(key);
+        return sum;
+      };
+    };
+    row(map, "insert", keys, keys.size(), sum_of(insert));
+    row(map, "get", asked, asked_sum, sum_of(get), 3);
+    while_full();
+    row(map, "erase", keys, keys.size(), sum_of(erase));
+  }
+};
+
+void of_nunatak(const bench& bench, nunatak_table table, const char* name) {
+  nunatak::map<word, word> map(table);
+  bench.singles(
+    name, [&](word key) { return map.insert_or_assign(key, key); }, [&](word key) { return map.get(key).value_or(0); },
+    [&](word key) { return map.erase(key); },
+    [&] {
+      bench.row(name, "batched get", bench.asked, bench.asked_sum, [&](keys_of part) {
+        word sum = 0;
+        map.visit(part, [&](word, word value) { sum += value; });
+        return sum;
+      }, 3);
+    });
+  nunatak::map<word, word> other(table);
+  bench.row(name, "batched insert", bench.keys, bench.keys.size(),
+    [&](keys_of part) { return other.insert_or_assign(part, part); });
+}
+
+#ifdef HAS_BOOST
+void of_boost(const bench& bench) {
+  boost::concurrent_flat_map<word, word, hash> map;
+  bench.singles(
+    "boost", [&](word key) { return map.insert_or_assign(key, key); },
+    [&](word key) {
+      word found = 0;
+      map.cvisit(key, [&](const auto& entry) { found = entry.second; });
+      return found;
+    },
+    [&](word key) { return map.erase(key); },
+    [&] {
+      bench.row("boost", "batched get", bench.asked, bench.asked_sum, [&](keys_of part) {
+        word sum = 0;
+        constexpr std::size_t bulk = 256;
+        for (std::size_t at = 0; at < part.size(); at += bulk) {
+          const auto some = part.subspan(at, std::min(bulk, part.size() - at));
+          map.cvisit(some.begin(), some.end(), [&](const auto& entry) { sum += entry.second; });
+        }
+        return sum;
+      }, 3);
+    });
+}
+#endif
+
+#ifdef HAS_CUCKOO
+void of_cuckoo(const bench& bench) {
+  libcuckoo::cuckoohash_map<word, word, hash> map;
+  bench.singles(
+    "libcuckoo", [&](word key) { return map.insert_or_assign(key, key); },
+    [&](word key) {
+      word value = 0;
+      return map.find(key, value) ? value : 0;
+    },
+    [&](word key) { return map.erase(key); }, [] {});
+}
+#endif
+
+#ifdef NUNATAK_BENCH_TBB
+void of_tbb(const bench& bench) {
+  struct compare {
+    static std::size_t hash(word key) { return ::hash{}(key); }
+    static bool equal(word one, word other) { return one == other; }
+  };
+  using table = tbb::concurrent_hash_map<word, word, compare>;
+  table map;
+  bench.singles(
+    "oneTBB", [&](word key) { return map.insert({key, key}); },
+    [&](word key) {
+      table::const_accessor found;
+      return map.find(found, key) ? found->second : 0;
+    },
+    [&](word key) { return map.erase(key); }, [] {});
+}
+#endif
+
+// A number above zero.
+std::size_t number(const char* text) {
+  char* end = nullptr;
+  const auto number = std::strtoull(text, &end, 10);
+  if (*text < '0' || *text > '9' || *end != 0 || number == 0) {
+    std::fprintf(stderr, "usage: bench_maps [entries [threads]]\n");
+    std::exit(2);
+  }
+  return number;
 }
 
 int main(int argc, char** argv) {
-  const std::size_t count = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 10'000'000;
-  std::vector<word> keys(count), asked(count);
+  const std::size_t count = argc > 1 ? number(argv[1]) : 10'000'000;
+  bench bench{std::vector<word>(count), std::vector<word>(count), 0, argc > 2 ? number(argv[2]) : 1};
+  // Different keys in no order, and none of them zero.
+  for (std::size_t at = 0; at < count; ++at) bench.keys[at] = hash{}(at + 1);
   std::mt19937_64 chance(1);
-  for (auto& key : keys) key = chance();
-  for (auto& key : asked) key = keys[chance() % count];
-  std::printf("%zu entries, nanoseconds for each key\n\n| operation | map | ns |\n|---|---|--:|\n", count);
-
-  for (auto [table, name] : {std::pair{NUNATAK_DLHT, "nunatak dlht"}, std::pair{NUNATAK_ICEBERG, "nunatak iceberg"}}) {
-    nunatak::map<word, word> map(table);
-    row(name, "insert", count, [&] {
-      for (word key : keys) map.insert_or_assign(key, key);
-      return map.size();
-    }, 1);
-    row(name, "get", count, [&] {
-      word sum = 0;
-      for (word key : asked) sum += map.get(key).value_or(0);
-      return sum;
-    });
-    row(name, "batched get", count, [&] {
-      word sum = 0;
-      map.visit(std::span<const word>(asked), [&](word, word value) { sum += value; });
-      return sum;
-    });
-    row(name, "erase", count, [&] {
-      word sum = 0;
-      for (word key : keys) sum += map.erase(key);
-      return sum;
-    }, 1);
-    row(name, "batched insert", count, [&] {
-      nunatak::map<word, word> other(table);
-      return other.insert_or_assign(std::span<const word>(keys), std::span<const word>(keys));
-    }, 1);
-  }
+  for (auto& key : bench.asked) key = bench.keys[chance() % count];
+  bench.asked_sum = std::accumulate(bench.asked.begin(), bench.asked.end(), word{0});
+  std::printf("%zu entries, %zu threads, nanoseconds for each key\n\n| operation | map | ns |\n|---|---|--:|\n", count, bench.threads);
+  of_nunatak(bench, NUNATAK_DLHT, "nunatak dlht");
+  of_nunatak(bench, NUNATAK_ICEBERG, "nunatak iceberg");
 #ifdef HAS_BOOST
-  {
-    boost::concurrent_flat_map<word, word, hash> map;
-    row("boost", "insert", count, [&] {
-      for (word key : keys) map.insert_or_assign(key, key);
-      return map.size();
-    }, 1);
-    row("boost", "get", count, [&] {
-      word sum = 0;
-      for (word key : asked) map.cvisit(key, [&](const auto& entry) { sum += entry.second; });
-      return sum;
-    });
-    row("boost", "batched get", count, [&] {
-      word sum = 0;
-      constexpr std::size_t bulk = 256;
-      for (std::size_t at = 0; at < asked.size(); at += bulk)
-        map.cvisit(asked.begin() + at, asked.begin() + std::min(asked.size(), at + bulk),
-                   [&](const auto& entry) { sum += entry.second; });
-      return sum;
-    });
-    row("boost", "erase", count, [&] {
-      word sum = 0;
-      for (word key : keys) sum += map.erase(key);
-      return sum;
-    }, 1);
-  }
+  of_boost(bench);
 #endif
 #ifdef HAS_CUCKOO
-  {
-    libcuckoo::cuckoohash_map<word, word, hash> map;
-    row("libcuckoo", "insert", count, [&] {
-      for (word key : keys) map.insert_or_assign(key, key);
-      return map.size();
-    }, 1);
-    row("libcuckoo", "get", count, [&] {
-      word sum = 0, value = 0;
-      for (word key : asked)
-        if (map.find(key, value)) sum += value;
-      return sum;
-    });
-    row("libcuckoo", "erase", count, [&] {
-      word sum = 0;
-      for (word key : keys) sum += map.erase(key);
-      return sum;
-    }, 1);
-  }
+  of_cuckoo(bench);
 #endif
 #ifdef NUNATAK_BENCH_TBB
-  {
-    struct compare {
-      static std::size_t hash(word key) { return ::hash{}(key); }
-      static bool equal(word one, word other) { return one == other; }
-    };
-    using table = tbb::concurrent_hash_map<word, word, compare>;
-    table map;
-    row("oneTBB", "insert", count, [&] {
-      for (word key : keys) map.insert({key, key});
-      return map.size();
-    }, 1);
-    row("oneTBB", "get", count, [&] {
-      word sum = 0;
-      for (word key : asked) {
-        table::const_accessor found;
-        if (map.find(found, key)) sum += found->second;
-      }
-      return sum;
-    });
-    row("oneTBB", "erase", count, [&] {
-      word sum = 0;
-      for (word key : keys) sum += map.erase(key);
-      return sum;
-    }, 1);
-  }
+  of_tbb(bench);
 #endif
 }

@@ -7,7 +7,7 @@
 
 // Nunatak: concurrent hash maps, in RAM and in files. The C interface.
 //
-// Ownership. A function whose name ends in _new, _open, _iterate or _pin makes a map, an iterator or a guard and
+// Ownership. A function whose name ends in _new, _new_in, _new_shadow, _open, _iterate or _pin makes a map, an iterator or a guard and
 // stores its pointer. The caller owns it, and ends it by _free, or a map in a file by _close. After that the pointer must
 // not be used: using it is undefined behaviour, as after free(). What a caller passes in is copied. What a
 // callback is shown is valid until the callback returns.
@@ -43,6 +43,12 @@ typedef enum {
   // A defect of the library, or memory that was refused in the middle of an operation. The map
   // can still be used and freed.
   NUNATAK_PANIC = 6,
+  // The key is hidden by a shadow insert that is neither committed nor aborted.
+  NUNATAK_SHADOWED = 7,
+  // The key is present, so it can't be hidden.
+  NUNATAK_PRESENT = 8,
+  // The key is not hidden: it never was, or was committed or aborted before.
+  NUNATAK_NOT_SHADOWED = 9,
 } nunatak_status;
 
 // Which table a map is made of.
@@ -123,6 +129,12 @@ typedef struct {
   // Make copies for processes that open the file beside this one. Files of IcebergHT and files on
   // persistent memory need that; of others readers see the last sync without it.
   bool answer_readers;
+  // The name of the file's schema, or null for none; copied. Only files of byte strings have one. A new file
+  // gets the name and the version, an existing file must have them. Programs in Rust open such a file as a
+  // `TypedMap` of byte strings.
+  const char *schema;
+  // The version of the schema.
+  uint32_t schema_version;
 } nunatak_file_options;
 
 // Decides what becomes of a key's value: returns a `nunatak_decision`. `value` is null if the key is
@@ -156,6 +168,28 @@ typedef int32_t (*nunatak_compute_blob)(void *context,
 
 // Is shown an entry; returns false to see no more.
 typedef bool (*nunatak_each_blob)(void *context, nunatak_bytes key, nunatak_bytes value);
+
+// Is shown a key with all of its values, which are `len`; returns false to see no more. It may use the map.
+typedef bool (*nunatak_each_group)(void *context, uint64_t key, const uint64_t *values, size_t len);
+
+// Returns `size` bytes of memory, aligned to `alignment`, which is a power of two; or null if there are none.
+typedef void *(*nunatak_allocate)(void *context, size_t size, size_t alignment);
+
+// Takes memory back, with the size and the alignment that it was asked for.
+typedef void (*nunatak_deallocate)(void *context, void *memory, size_t size, size_t alignment);
+
+// An allocator of the caller's, for entries of byte strings. Any threads may call both functions at the same
+// time, also those that only look keys up and so find that a removed entry can go. What `allocate` has
+// returned stays valid until `deallocate` takes it, and is within the first 2^48 bytes of addresses. Neither
+// function may use the map, or unwind. Both may be called until the map is freed.
+typedef struct {
+  // What both functions get.
+  void *context;
+  // Must not be null.
+  nunatak_allocate allocate;
+  // Must not be null.
+  nunatak_deallocate deallocate;
+} nunatak_allocator;
 
 #ifdef __cplusplus
 extern "C" {
@@ -446,6 +480,21 @@ nunatak_status nunatak_multimap_insert_many(const nunatak_multimap *map,
                                             const uint64_t *values,
                                             size_t len);
 
+// Adds a value to those of the key unless an equal one is there. `inserted` gets whether it was added, and
+// may be null. If threads add the same pair at once, one of them adds it.
+nunatak_status nunatak_multimap_insert_unique(const nunatak_multimap *map,
+                                              uint64_t key,
+                                              uint64_t value,
+                                              bool *inserted);
+
+// Adds each `values[i]` that `keys[i]` does not have, in order. `inserted` gets how many were added, and may
+// be null.
+nunatak_status nunatak_multimap_insert_unique_many(const nunatak_multimap *map,
+                                                   const uint64_t *keys,
+                                                   const uint64_t *values,
+                                                   size_t len,
+                                                   size_t *inserted);
+
 // Copies the values of a key to `values`, as many as `room` takes. `count` gets how many the key has:
 // if it exceeds `room`, call again with more.
 nunatak_status nunatak_multimap_get_all(const nunatak_multimap *map,
@@ -496,6 +545,18 @@ nunatak_status nunatak_multimap_remove_all_many(const nunatak_multimap *map,
 nunatak_status nunatak_multimap_for_each(const nunatak_multimap *map,
                                          nunatak_each each,
                                          void *context);
+
+// Shows every key once to a callback, with how many values it has at one moment. Keys that come or go
+// meanwhile may be left out. The keys are copied in parts, so it takes little memory and reads few values.
+nunatak_status nunatak_multimap_for_each_key(const nunatak_multimap *map,
+                                             nunatak_each each,
+                                             void *context);
+
+// Shows every key once to a callback, with all values that it has at one moment. Keys that come or go
+// meanwhile may be left out. The values are copied in parts.
+nunatak_status nunatak_multimap_for_each_group(const nunatak_multimap *map,
+                                               nunatak_each_group each,
+                                               void *context);
 
 // Removes every value.
 nunatak_status nunatak_multimap_clear(const nunatak_multimap *map);
@@ -555,6 +616,75 @@ nunatak_status nunatak_blob_guard_get(const nunatak_blob_guard *guard,
 
 // Frees a guard; null is allowed.
 void nunatak_blob_guard_free(nunatak_blob_guard *guard);
+
+// Makes an empty map in RAM with room for `capacity` entries, each of which is in memory of `allocator`: the
+// value, and the key if it has more than 8 bytes. The table grows in memory of its own. `table_number` is a
+// `nunatak_table`; the default is DLHT. The allocator's functions and context are copied.
+//
+// Memory of removed and replaced entries goes back when no guard can see them any more: in portions, or by
+// `nunatak_blob_map_reclaim`. If `allocate` returns null, the insert fails with `NUNATAK_MEMORY`; if memory is
+// not aligned or not within the first 2^48 bytes, it is given back, and the insert fails with
+// `NUNATAK_INVALID`.
+nunatak_status nunatak_blob_map_new_in(const nunatak_allocator *allocator,
+                                       int32_t table_number,
+                                       size_t capacity,
+                                       nunatak_blob_map **map);
+
+// Gives back the memory of removed and replaced entries that no guard can see any more. `waiting` gets how
+// many bytes wait for guards, and may be null. A map does so by itself from time to time.
+nunatak_status nunatak_blob_map_reclaim(const nunatak_blob_map *map,
+                                        size_t *waiting);
+
+// Makes an empty map in RAM for transactions, with room for `capacity` entries; its table is DLHT. A key can
+// be inserted hidden, which locks it. When the transaction commits, the key is shown with its value; when it
+// aborts, the key is removed.
+//
+// All functions of a `nunatak_map` may be used. They treat a hidden key as absent; those that would insert it
+// return `NUNATAK_SHADOWED` and never wait, so no deadlock comes of it. A batch of inserts stops at the first
+// hidden key: the entries before it are stored.
+nunatak_status nunatak_map_new_shadow(size_t capacity,
+                                      nunatak_map **map);
+
+// Inserts a key hidden. Returns `NUNATAK_PRESENT` if the key is present, and `NUNATAK_SHADOWED` if it is
+// hidden already. The map must be one of `nunatak_map_new_shadow`, here and for the functions that follow.
+nunatak_status nunatak_map_shadow_insert(const nunatak_map *map,
+                                         uint64_t key);
+
+// Inserts all keys hidden, in order, or none of them: for two-phase locking, in an order that all
+// transactions agree on. Returns what `nunatak_map_shadow_insert` would for the first key that is present or
+// hidden; `refused` gets its index, and may be null.
+nunatak_status nunatak_map_shadow_insert_many(const nunatak_map *map,
+                                              const uint64_t *keys,
+                                              size_t len,
+                                              size_t *refused);
+
+// Shows a hidden key with its value. Any thread may do it, once. Returns `NUNATAK_NOT_SHADOWED` if the key is
+// not hidden.
+nunatak_status nunatak_map_commit_shadow(const nunatak_map *map,
+                                         uint64_t key,
+                                         uint64_t value);
+
+// Removes a hidden key. Returns `NUNATAK_NOT_SHADOWED` if the key is not hidden.
+nunatak_status nunatak_map_abort_shadow(const nunatak_map *map, uint64_t key);
+
+// As `nunatak_map_new_shadow`, for byte strings, each entry of which is in memory of `allocator`; null stands
+// for the program's. A hidden entry is stored with its value, so that a commit needs no memory.
+nunatak_status nunatak_blob_map_new_shadow(const nunatak_allocator *allocator,
+                                           size_t capacity,
+                                           nunatak_blob_map **map);
+
+// Inserts an entry hidden. Returns what `nunatak_map_shadow_insert` does. The map must be one of
+// `nunatak_blob_map_new_shadow`, here and for the functions that follow.
+nunatak_status nunatak_blob_map_shadow_insert(const nunatak_blob_map *map,
+                                              nunatak_bytes key,
+                                              nunatak_bytes value);
+
+// Shows a hidden entry. Any thread may do it, once. Returns `NUNATAK_NOT_SHADOWED` if the key is not hidden.
+nunatak_status nunatak_blob_map_commit_shadow(const nunatak_blob_map *map,
+                                              nunatak_bytes key);
+
+// Removes a hidden entry. Returns `NUNATAK_NOT_SHADOWED` if the key is not hidden.
+nunatak_status nunatak_blob_map_abort_shadow(const nunatak_blob_map *map, nunatak_bytes key);
 
 // Copies the figures of the table, as text for people, to `text`, as much as `room` takes with a zero at its
 // end. `len` gets the length of the whole text, and may be null. Reads the whole table.

@@ -22,6 +22,7 @@
 #include "nunatak/map.hpp"
 #include "nunatak/multimap.hpp"
 #include "nunatak/set.hpp"
+#include "nunatak/shadow_map.hpp"
 #include "nunatak/string_map.hpp"
 
 #endif  // NUNATAK_HPP

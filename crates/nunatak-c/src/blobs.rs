@@ -2,16 +2,17 @@
 
 use crate::arguments::{items, items_mut, reference, store, store_new, taken};
 use crate::file::{no_file, nunatak_file_options, path, table, wanted};
-use crate::status::{Failure, guarded, nunatak_status};
+use crate::status::{Failure, guarded, no_shadows, nunatak_status};
 use core::ffi::{c_char, c_void};
 use nunatak::Compute;
-use nunatak_dynamic::{BlobFile, Blobs, Table, blobs_in_ram, open_blobs};
+use nunatak_dynamic::{BlobFile, Blobs, ShadowBlobs, Table, blobs_in_ram, open_blobs, open_schema};
 
 /// A map whose keys and values are byte strings, in RAM or in a file.
 pub struct nunatak_blob_map(Place);
 
 enum Place {
     Ram(Box<dyn Blobs>),
+    Shadows(Box<dyn ShadowBlobs>),
     File(Box<dyn BlobFile>),
 }
 
@@ -25,13 +26,29 @@ impl nunatak_blob_map {
     pub(crate) fn blobs(&self) -> &dyn Blobs {
         match &self.0 {
             Place::Ram(map) => &**map,
+            Place::Shadows(map) => &**map,
             Place::File(map) => &**map,
+        }
+    }
+
+    pub(crate) fn in_ram(map: Box<dyn Blobs>) -> Self {
+        Self(Place::Ram(map))
+    }
+
+    pub(crate) fn of_shadows(map: Box<dyn ShadowBlobs>) -> Self {
+        Self(Place::Shadows(map))
+    }
+
+    pub(crate) fn shadows(&self) -> Result<&dyn ShadowBlobs, Failure> {
+        match &self.0 {
+            Place::Shadows(map) => Ok(&**map),
+            Place::Ram(_) | Place::File(_) => Err(no_shadows()),
         }
     }
 
     fn file(&self) -> Result<&dyn BlobFile, Failure> {
         match &self.0 {
-            Place::Ram(_) => Err(no_file()),
+            Place::Ram(_) | Place::Shadows(_) => Err(no_file()),
             Place::File(map) => Ok(&**map),
         }
     }
@@ -98,7 +115,7 @@ pub unsafe extern "C" fn nunatak_blob_map_new(
     guarded(|| unsafe {
         store_new(map, || {
             let table = table(table_number)?.unwrap_or(Table::Turbo);
-            Ok(nunatak_blob_map(Place::Ram(blobs_in_ram(table, capacity)?)))
+            Ok(nunatak_blob_map::in_ram(blobs_in_ram(table, capacity)?))
         })
     })
 }
@@ -117,7 +134,8 @@ pub unsafe extern "C" fn nunatak_blob_map_open(
     guarded(|| unsafe {
         store_new(map, || {
             let file = wanted(path, options)?;
-            let opened = open_blobs(file.path, file.table, &file.options, file.opening)?;
+            let open = if file.has_schema { open_schema } else { open_blobs };
+            let opened = open(file.path, file.table, &file.options, file.opening)?;
             Ok(nunatak_blob_map(Place::File(opened)))
         })
     })
@@ -145,7 +163,7 @@ pub unsafe extern "C" fn nunatak_blob_map_close(map: *mut nunatak_blob_map) -> n
     // SAFETY: the caller's promise.
     guarded(|| match unsafe { taken(map) }.map(|map| map.0) {
         Some(Place::File(map)) => Ok(map.close()?),
-        Some(Place::Ram(_)) | None => Ok(()),
+        Some(Place::Ram(_) | Place::Shadows(_)) | None => Ok(()),
     })
 }
 

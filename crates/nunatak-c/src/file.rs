@@ -63,6 +63,12 @@ pub struct nunatak_file_options {
     /// Make copies for processes that open the file beside this one. Files of IcebergHT and files on
     /// persistent memory need that; of others readers see the last sync without it.
     pub answer_readers: bool,
+    /// The name of the file's schema, or null for none; copied. Only files of byte strings have one. A new file
+    /// gets the name and the version, an existing file must have them. Programs in Rust open such a file as a
+    /// `TypedMap` of byte strings.
+    pub schema: *const c_char,
+    /// The version of the schema.
+    pub schema_version: u32,
 }
 
 // The fields are plain numbers and not enums: C may store any number there.
@@ -83,10 +89,12 @@ pub(crate) struct Wanted<'a> {
     pub(crate) table: Option<Table>,
     pub(crate) options: Options,
     pub(crate) opening: Opening,
+    pub(crate) has_schema: bool,
 }
 
 /// # Safety
-/// The pointers are null, or to a string that ends with a zero, and to options.
+/// The pointers are null, or to a string that ends with a zero, and to options, of which the schema is null
+/// or such a string.
 pub(crate) unsafe fn wanted<'a>(
     at: *const c_char,
     options: *const nunatak_file_options,
@@ -99,6 +107,7 @@ pub(crate) unsafe fn wanted<'a>(
             table: None,
             options: Options::new(),
             opening: Opening::OrCreate,
+            has_schema: false,
         });
     };
     let durability = match given.durability {
@@ -112,12 +121,38 @@ pub(crate) unsafe fn wanted<'a>(
     let options =
         Options::new().durability(durability).capacity(given.capacity).read_only(given.read_only);
     let options = options.answer_readers(given.answer_readers && !given.read_only);
+    let has_schema = !given.schema.is_null();
+    let options = match has_schema {
+        false => options,
+        true => {
+            // SAFETY: the caller's promise.
+            let name = unsafe { CStr::from_ptr(given.schema) };
+            let name = name.to_str().map_err(|_| Failure::invalid("the schema is not UTF-8"))?;
+            options.schema(name, given.schema_version)
+        }
+    };
     let opening = match given.must_exist || given.read_only {
         _ if given.beside => Opening::Beside,
         true => Opening::Existing,
         false => Opening::OrCreate,
     };
-    Ok(Wanted { path, table: table(given.table)?, options, opening })
+    Ok(Wanted { path, table: table(given.table)?, options, opening, has_schema })
+}
+
+/// As [`wanted`], for a file that can't have a schema.
+///
+/// # Safety
+/// As [`wanted`].
+pub(crate) unsafe fn without_schema<'a>(
+    at: *const c_char,
+    options: *const nunatak_file_options,
+) -> Result<Wanted<'a>, Failure> {
+    // SAFETY: the caller's promise.
+    let wanted = unsafe { wanted(at, options) }?;
+    match wanted.has_schema {
+        true => Err(Failure::invalid("only files of byte strings have a schema")),
+        false => Ok(wanted),
+    }
 }
 
 /// # Safety

@@ -2,12 +2,14 @@
 //! opening comment has what holds for all of them.
 #![allow(non_camel_case_types, reason = "the names of C")]
 
+pub mod allocators;
 mod arguments;
 pub mod blobs;
 pub mod file;
 pub mod guards;
 pub mod iterators;
 pub mod multi;
+pub mod shadows;
 pub mod stats;
 pub mod status;
 pub mod words;

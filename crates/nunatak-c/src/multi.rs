@@ -1,7 +1,7 @@
 //! Maps in which a key has any number of values.
 
 use crate::arguments::{items, items_mut, reference, store, store_new, taken};
-use crate::file::{no_file, nunatak_file_options, path, wanted};
+use crate::file::{no_file, nunatak_file_options, path, without_schema};
 use crate::status::{Failure, guarded, nunatak_status};
 use crate::words::nunatak_each;
 use core::ffi::{c_char, c_void};
@@ -38,6 +38,11 @@ impl nunatak_multimap {
     }
 }
 
+/// Is shown a key with all of its values, which are `len`; returns false to see no more. It may use the map.
+pub type nunatak_each_group = Option<
+    unsafe extern "C" fn(context: *mut c_void, key: u64, values: *const u64, len: usize) -> bool,
+>;
+
 /// Makes an empty map.
 ///
 /// # Safety
@@ -62,7 +67,7 @@ pub unsafe extern "C" fn nunatak_multimap_open(
     // SAFETY: the caller's promise.
     guarded(|| unsafe {
         store_new(map, || {
-            let file = wanted(path, options)?;
+            let file = without_schema(path, options)?;
             if !matches!(file.table, None | Some(Table::Pea)) {
                 return Err(Error::File(FileError::OtherKind { what: "kind of map" }).into());
             }
@@ -133,6 +138,53 @@ pub unsafe extern "C" fn nunatak_multimap_insert_many(
             let entries: Vec<_> = keys.iter().copied().zip(values.iter().copied()).collect();
             map.insert_many(&entries)?;
         }
+        Ok(())
+    })
+}
+
+/// Adds a value to those of the key unless an equal one is there. `inserted` gets whether it was added, and
+/// may be null. If threads add the same pair at once, one of them adds it.
+///
+/// # Safety
+/// `map` is null or live, and `inserted` null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nunatak_multimap_insert_unique(
+    map: *const nunatak_multimap,
+    key: u64,
+    value: u64,
+    inserted: *mut bool,
+) -> nunatak_status {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        store(inserted, reference(map, "the map")?.map().insert_unique(key, value)?);
+        Ok(())
+    })
+}
+
+/// Adds each `values[i]` that `keys[i]` does not have, in order. `inserted` gets how many were added, and may
+/// be null.
+///
+/// # Safety
+/// `map` is live, and the arrays are as long as said.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nunatak_multimap_insert_unique_many(
+    map: *const nunatak_multimap,
+    keys: *const u64,
+    values: *const u64,
+    len: usize,
+    inserted: *mut usize,
+) -> nunatak_status {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        let map = reference(map, "the map")?.map();
+        let keys = items(keys, len, "the array of keys")?;
+        let values = items(values, len, "the array of values")?;
+        let mut added = 0;
+        for (keys, values) in keys.chunks(4096).zip(values.chunks(4096)) {
+            let entries: Vec<_> = keys.iter().copied().zip(values.iter().copied()).collect();
+            added += map.insert_unique_many(&entries)?;
+        }
+        store(inserted, added);
         Ok(())
     })
 }
@@ -295,6 +347,46 @@ pub unsafe extern "C" fn nunatak_multimap_for_each(
         let map = reference(map, "the map")?.map();
         let each = each.ok_or_else(|| Failure::invalid("the callback is null"))?;
         Ok(map.for_each(&mut |key, value| each(context, key, value))?)
+    })
+}
+
+/// Shows every key once to a callback, with how many values it has at one moment. Keys that come or go
+/// meanwhile may be left out. The keys are copied in parts, so it takes little memory and reads few values.
+///
+/// # Safety
+/// `map` is live, and the callback is one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nunatak_multimap_for_each_key(
+    map: *const nunatak_multimap,
+    each: nunatak_each,
+    context: *mut c_void,
+) -> nunatak_status {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        let map = reference(map, "the map")?.map();
+        let each = each.ok_or_else(|| Failure::invalid("the callback is null"))?;
+        map.for_each_key(&mut |key, count| each(context, key, count as u64));
+        Ok(())
+    })
+}
+
+/// Shows every key once to a callback, with all values that it has at one moment. Keys that come or go
+/// meanwhile may be left out. The values are copied in parts.
+///
+/// # Safety
+/// `map` is live, and the callback is one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nunatak_multimap_for_each_group(
+    map: *const nunatak_multimap,
+    each: nunatak_each_group,
+    context: *mut c_void,
+) -> nunatak_status {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        let map = reference(map, "the map")?.map();
+        let each = each.ok_or_else(|| Failure::invalid("the callback is null"))?;
+        map.for_each_group(&mut |key, values| each(context, key, values.as_ptr(), values.len()));
+        Ok(())
     })
 }
 

@@ -25,6 +25,12 @@ pub enum nunatak_status {
     /// A defect of the library, or memory that was refused in the middle of an operation. The map
     /// can still be used and freed.
     NUNATAK_PANIC = 6,
+    /// The key is hidden by a shadow insert that is neither committed nor aborted.
+    NUNATAK_SHADOWED = 7,
+    /// The key is present, so it can't be hidden.
+    NUNATAK_PRESENT = 8,
+    /// The key is not hidden: it never was, or was committed or aborted before.
+    NUNATAK_NOT_SHADOWED = 9,
 }
 
 /// A failure with its words.
@@ -46,10 +52,17 @@ impl From<Error> for Failure {
             Error::File(FileError::Io { .. }) => nunatak_status::NUNATAK_IO,
             Error::File(FileError::Exists) => nunatak_status::NUNATAK_EXISTS,
             Error::File(_) => nunatak_status::NUNATAK_FILE,
+            Error::Shadowed => nunatak_status::NUNATAK_SHADOWED,
+            Error::Present => nunatak_status::NUNATAK_PRESENT,
+            Error::NotShadowed => nunatak_status::NUNATAK_NOT_SHADOWED,
             _ => nunatak_status::NUNATAK_INVALID,
         };
         Self { status, words: error.to_string() }
     }
+}
+
+pub(crate) fn no_shadows() -> Failure {
+    Failure::invalid("the map has no shadow inserts: nunatak_map_new_shadow makes one that has")
 }
 
 thread_local! {

@@ -1,17 +1,18 @@
 //! Maps of words of 8 bytes.
 
 use crate::arguments::{items, items_mut, reference, store, store_found, store_new, taken};
-use crate::file::{no_file, nunatak_file_options, path, table, wanted};
-use crate::status::{Failure, guarded, nunatak_status};
+use crate::file::{no_file, nunatak_file_options, path, table, without_schema};
+use crate::status::{Failure, guarded, no_shadows, nunatak_status};
 use core::ffi::{c_char, c_void};
 use nunatak::Compute;
-use nunatak_dynamic::{Amounts, Table, WordFile, Words, open_words, words_in_ram};
+use nunatak_dynamic::{Amounts, ShadowWords, Table, WordFile, Words, open_words, words_in_ram};
 
 /// A map with keys and values of 8 bytes, in RAM or in a file.
 pub struct nunatak_map(Place);
 
 enum Place {
     Ram(Box<dyn Words>),
+    Shadows(Box<ShadowWords>),
     File(Box<dyn WordFile>),
 }
 
@@ -25,13 +26,25 @@ impl nunatak_map {
     pub(crate) fn words(&self) -> &dyn Words {
         match &self.0 {
             Place::Ram(map) => &**map,
+            Place::Shadows(map) => &**map,
             Place::File(map) => &**map,
+        }
+    }
+
+    pub(crate) fn of_shadows(map: ShadowWords) -> Self {
+        Self(Place::Shadows(Box::new(map)))
+    }
+
+    pub(crate) fn shadows(&self) -> Result<&ShadowWords, Failure> {
+        match &self.0 {
+            Place::Shadows(map) => Ok(map),
+            Place::Ram(_) | Place::File(_) => Err(no_shadows()),
         }
     }
 
     fn file(&self) -> Result<&dyn WordFile, Failure> {
         match &self.0 {
-            Place::Ram(_) => Err(no_file()),
+            Place::Ram(_) | Place::Shadows(_) => Err(no_file()),
             Place::File(map) => Ok(&**map),
         }
     }
@@ -94,7 +107,7 @@ pub unsafe extern "C" fn nunatak_map_open(
     // SAFETY: the caller's promise.
     guarded(|| unsafe {
         store_new(map, || {
-            let file = wanted(path, options)?;
+            let file = without_schema(path, options)?;
             let opened = open_words(file.path, file.table, &file.options, file.opening)?;
             Ok(nunatak_map(Place::File(opened)))
         })
@@ -124,7 +137,7 @@ pub unsafe extern "C" fn nunatak_map_close(map: *mut nunatak_map) -> nunatak_sta
     // SAFETY: the caller's promise.
     guarded(|| match unsafe { taken(map) }.map(|map| map.0) {
         Some(Place::File(map)) => Ok(map.close()?),
-        Some(Place::Ram(_)) | None => Ok(()),
+        Some(Place::Ram(_) | Place::Shadows(_)) | None => Ok(()),
     })
 }
 

@@ -303,7 +303,48 @@ static bool total_of(void *context, uint64_t key, uint64_t value) {
   return true;
 }
 
+static bool first_of(void *context, uint64_t key, uint64_t value) {
+  (void)value;
+  *(uint64_t *)context += key;
+  return false;
+}
+
+static bool group_of(void *context, uint64_t key, const uint64_t *values, size_t len) {
+  for (size_t i = 0; i < len; ++i) *(uint64_t *)context += key * 1000 + values[i];
+  *(uint64_t *)context += 1000000;
+  return key != 0;
+}
+
+static void unique_pairs_of(nunatak_multimap *map) {
+  uint64_t keys[4] = {1, 2, 1, 2}, values[4] = {10, 20, 10, 21}, total = 0;
+  bool is = false;
+  size_t count = 0;
+  OK(nunatak_multimap_insert_unique(map, 1, 10, &is));
+  EXPECT(is);
+  OK(nunatak_multimap_insert_unique(map, 1, 10, &is));
+  EXPECT(!is && nunatak_multimap_len(map) == 1);
+  OK(nunatak_multimap_insert_unique_many(map, keys, values, 4, &count));
+  EXPECT(count == 2 && nunatak_multimap_len(map) == 3);
+  OK(nunatak_multimap_insert_unique_many(map, keys, values, 4, NULL));
+  OK(nunatak_multimap_insert_unique(map, 1, 10, NULL));
+  EXPECT(nunatak_multimap_len(map) == 3);
+  OK(nunatak_multimap_for_each_key(map, total_of, &total));
+  EXPECT(total == 3003);
+  total = 0;
+  OK(nunatak_multimap_for_each_key(map, first_of, &total));
+  EXPECT(total == 1 || total == 2);
+  total = 0;
+  OK(nunatak_multimap_for_each_group(map, group_of, &total));
+  EXPECT(total == 2005051);
+  FAILS(NUNATAK_INVALID, nunatak_multimap_insert_unique(NULL, 1, 10, &is));
+  FAILS(NUNATAK_INVALID, nunatak_multimap_insert_unique_many(map, keys, NULL, 4, &count));
+  FAILS(NUNATAK_INVALID, nunatak_multimap_for_each_key(map, NULL, NULL));
+  FAILS(NUNATAK_INVALID, nunatak_multimap_for_each_group(map, NULL, NULL));
+  OK(nunatak_multimap_clear(map));
+}
+
 static void multimap_of(nunatak_multimap *map) {
+  unique_pairs_of(map);
   OK(nunatak_multimap_insert(map, 1, 10));
   uint64_t keys[3] = {1, 2, 2}, values[3] = {10, 20, 21};
   OK(nunatak_multimap_insert_many(map, keys, values, 3));

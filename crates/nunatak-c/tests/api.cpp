@@ -210,6 +210,45 @@ void sets() {
   EXPECT(set.empty() && set.memory() > 0);
 }
 
+void unique_pairs_of(nunatak::multimap<std::uint32_t, float>& map) {
+  EXPECT(map.insert_unique(1, 0.5) && !map.insert_unique(1, 0.5) && map.insert_unique(1, 0.25));
+  std::vector<std::uint32_t> keys;
+  std::vector<float> values;
+  for (unsigned i = 0; i < 2000; ++i) {
+    keys.push_back(i % 500);
+    values.push_back(float(i % 1000));
+  }
+  EXPECT(map.insert_unique(std::span<const std::uint32_t>(keys), std::span<const float>(values)) == 1000);
+  EXPECT(map.size() == 1002);
+  EXPECT(status_of([&] { map.insert_unique(std::span<const std::uint32_t>(keys), std::span<const float>()); }) == NUNATAK_INVALID);
+  auto distinct = map.distinct_keys();
+  std::sort(distinct.begin(), distinct.end());
+  EXPECT(distinct == std::vector<std::uint32_t>(keys.begin(), keys.begin() + 500));
+  std::size_t counted = 0;
+  EXPECT(map.visit_keys([&](std::uint32_t key, std::size_t count) {
+    EXPECT(count == (key == 1 ? 4 : 2));
+    counted += count;
+  }) == 500);
+  EXPECT(counted == 1002);
+  EXPECT(map.visit_groups([&](std::uint32_t key, std::span<const float> group) {
+    EXPECT(group.size() == map.count(key));
+    float sum = 0;
+    for (float value : group) sum += value;
+    EXPECT(sum == float(2 * key + 500) + (key == 1 ? 0.75f : 0));
+  }) == 500);
+  unsigned shown = 0;
+  try {
+    map.visit_groups([&](std::uint32_t, std::span<const float>) {
+      ++shown;
+      throw 7;
+    });
+    EXPECT(false);
+  } catch (int thrown) {
+    EXPECT(thrown == 7 && shown == 1);
+  }
+  map.clear();
+}
+
 void multimap_of(nunatak::multimap<std::uint32_t, float>& map) {
   map.insert(1, 0.5);
   map.emplace(1, 0.5);
@@ -280,6 +319,7 @@ void files() {
   names.close();
   EXPECT(status_of([&] { nunatak::string_map other(names); }) == NUNATAK_INVALID);
   nunatak::multimap<std::uint32_t, float> many(nunatak::file{.path = folder / "many.map"});
+  unique_pairs_of(many);
   multimap_of(many);
   many.insert(1, 2);
   many.sync();
@@ -323,6 +363,7 @@ int main() {
   sets();
   nunatak::multimap<std::uint32_t, float> many{{9, 1}};
   EXPECT(many.erase(9) == 1);
+  unique_pairs_of(many);
   multimap_of(many);
   files();
   EXPECT(status_of([] { nunatak::map<int, int> map(NUNATAK_DLHT, SIZE_MAX); }) == NUNATAK_MEMORY);

@@ -2,7 +2,9 @@
 
 use crate::Table;
 use crate::room::{Room, room_of_the_map};
-use nunatak::{BlobMap, Compute, Dlht, Error, Iceberg, Pea, RandomState, Turbo};
+use nunatak::alloc::Allocator;
+use nunatak::entry::Format;
+use nunatak::{BlobMap, Compute, Dlht, Error, Iceberg, Pea, RandomState, RecordMap, Turbo};
 
 /// Decides what becomes of a key's value, which it is shown.
 pub type BlobChange<'a> = &'a mut dyn FnMut(Option<&[u8]>) -> Compute<Vec<u8>>;
@@ -133,6 +135,10 @@ pub trait Blobs: Room + Send + Sync {
     /// Returns an entry, if there is one.
     fn any(&self) -> Option<(Vec<u8>, Vec<u8>)>;
 
+    /// Gives back the memory of removed and replaced entries that no guard can see any more. Returns how
+    /// many bytes wait for guards.
+    fn reclaim(&self) -> usize;
+
     /// Removes every entry.
     ///
     /// # Errors
@@ -162,13 +168,42 @@ pub fn blobs_in_ram(table: Table, capacity: usize) -> Result<Box<dyn Blobs>, Err
     })
 }
 
-macro_rules! in_ram {
-    ($($design:ty)*) => {$(
-        impl Room for BlobMap<RandomState, $design> {
+/// Makes an empty map in RAM with room for `capacity` entries, each of which is in memory of `allocator`.
+///
+/// # Errors
+/// If the capacity does not fit the address space, or memory is refused.
+///
+/// ```
+/// use nunatak::alloc::Global;
+/// use nunatak_dynamic::{Table, records_in};
+/// let map = records_in(Table::Dlht, 1000, Global)?;
+/// map.put(b"a", b"1")?;
+/// # Ok::<(), nunatak::Error>(())
+/// ```
+pub fn records_in<A: Allocator + Send + Sync + 'static>(
+    table: Table,
+    capacity: usize,
+    allocator: A,
+) -> Result<Box<dyn Blobs>, Error> {
+    type Of<A, D> = RecordMap<Format, A, RandomState, D>;
+    let hasher = RandomState::default();
+    Ok(match table {
+        Table::Dlht => Box::new(Of::<A, Dlht>::try_new_in(capacity, hasher, allocator)?),
+        Table::Iceberg => Box::new(Of::<A, Iceberg>::try_new_in(capacity, hasher, allocator)?),
+        Table::Pea => Box::new(Of::<A, Pea>::try_new_in(capacity, hasher, allocator)?),
+        Table::Turbo => Box::new(Of::<A, Turbo>::try_new_in(capacity, hasher, allocator)?),
+    })
+}
+
+/// The methods of [`Blobs`] by those of maps in RAM, which have the same names. Between brackets: the
+/// parameters of the type.
+macro_rules! blobs_by_the_map {
+    ($([$($of:tt)*] $map:ty;)*) => {$(
+        impl<$($of)*> Room for $map {
             room_of_the_map!();
         }
 
-        impl Blobs for BlobMap<RandomState, $design> {
+        impl<$($of)*> Blobs for $map {
             fn pin(&self) -> Pinned<'_> {
                 let guard = self.pin();
                 Pinned::new(move |key| guard.get(key).map(core::ptr::from_ref))
@@ -230,6 +265,10 @@ macro_rules! in_ram {
                 self.iter().next()
             }
 
+            fn reclaim(&self) -> usize {
+                self.reclaim()
+            }
+
             fn clear(&self) -> Result<(), Error> {
                 self.clear();
                 Ok(())
@@ -242,4 +281,15 @@ macro_rules! in_ram {
     )*};
 }
 
-in_ram! { Dlht Iceberg Pea Turbo }
+pub(crate) use blobs_by_the_map;
+
+blobs_by_the_map! {
+    [] BlobMap<RandomState, Dlht>;
+    [] BlobMap<RandomState, Iceberg>;
+    [] BlobMap<RandomState, Pea>;
+    [] BlobMap<RandomState, Turbo>;
+    [A: Allocator + Send + Sync + 'static] RecordMap<Format, A, RandomState, Dlht>;
+    [A: Allocator + Send + Sync + 'static] RecordMap<Format, A, RandomState, Iceberg>;
+    [A: Allocator + Send + Sync + 'static] RecordMap<Format, A, RandomState, Pea>;
+    [A: Allocator + Send + Sync + 'static] RecordMap<Format, A, RandomState, Turbo>;
+}

@@ -7,6 +7,7 @@ use crate::{Amounts, BlobChange, Blobs, Multi, Pinned, Table, Words};
 use nunatak::durable::{
     BlobDesign, BlobsInFile, DurableDesign, FileKind, FileMap, IcebergBlobMap, IcebergMap, Map,
     MapInFile, Options, PeaBlobMap, PeaMap, PeaMultiMap, Salvaged, TurboBlobMap, TurboMap,
+    TypedMap,
 };
 use nunatak::{Compute, Error, FileError};
 use std::path::Path;
@@ -186,6 +187,45 @@ pub fn open_blobs(
         Table::Pea => opened!(PeaBlobMap, path, options, opening),
         Table::Turbo => opened!(TurboBlobMap, path, options, opening),
     })
+}
+
+/// Opens a map of byte strings in a file that has the schema of `options`: that of a typed map whose keys
+/// and values are byte strings. Its table is TurboHash.
+///
+/// # Errors
+/// As [`open_blobs`]; [`FileError::OtherSchema`] if the file has another schema.
+///
+/// ```
+/// use nunatak::durable::Options;
+/// use nunatak_dynamic::{Opening, open_schema};
+/// # let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("file.map");
+/// let open = |version| {
+///     open_schema(&path, None, &Options::new().schema("stock", version), Opening::OrCreate)
+/// };
+/// open(1)?.put(b"a", b"1")?;
+/// assert!(open(2).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open_schema(
+    path: &Path,
+    table: Option<Table>,
+    options: &Options,
+    opening: Opening,
+) -> Result<Box<dyn BlobFile>, Error> {
+    type Typed = TypedMap<Vec<u8>, Vec<u8>>;
+    if !matches!(table, None | Some(Table::Turbo)) {
+        return Err(Error::InvalidOption {
+            option: "table",
+            expected: "turbo for a file with a schema",
+        });
+    }
+    let map = match opening {
+        Opening::OrCreate => Typed::open_or_create_with(path, options)?,
+        Opening::Existing => Typed::open_with(path, options)?,
+        Opening::Beside => Typed::open_beside(path, options)?,
+    };
+    Ok(Box::new(map.into_blobs()))
 }
 
 /// Opens a map in a file in which a key has any number of values.
@@ -436,6 +476,10 @@ where
         self.iter().next()
     }
 
+    fn reclaim(&self) -> usize {
+        self.reclaim()
+    }
+
     fn clear(&self) -> Result<(), Error> {
         self.clear()
     }
@@ -458,6 +502,14 @@ impl Multi for PeaMultiMap<u64, u64> {
 
     fn insert_many(&self, entries: &[(u64, u64)]) -> Result<(), Error> {
         self.insert_many(entries)
+    }
+
+    fn insert_unique(&self, key: u64, value: u64) -> Result<bool, Error> {
+        self.insert_unique(key, value)
+    }
+
+    fn insert_unique_many(&self, entries: &[(u64, u64)]) -> Result<usize, Error> {
+        self.insert_unique_many(entries)
     }
 
     fn remove_one(&self, key: u64, value: u64) -> Result<bool, Error> {

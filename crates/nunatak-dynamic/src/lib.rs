@@ -20,15 +20,18 @@ mod blobs;
 mod files;
 mod multi;
 mod room;
+mod shadows;
 mod table;
 mod words;
 
-pub use blobs::{BlobChange, Blobs, Pinned, blobs_in_ram};
+pub use blobs::{BlobChange, Blobs, Pinned, blobs_in_ram, records_in};
 #[cfg(target_os = "linux")]
 pub use files::{
-    BlobFile, InFile, MultiFile, Opening, WordFile, open_blobs, open_multi, open_words, salvage,
+    BlobFile, InFile, MultiFile, Opening, WordFile, open_blobs, open_multi, open_schema,
+    open_words, salvage,
 };
 pub use multi::{Multi, multi_in_ram};
 pub use room::Room;
+pub use shadows::{ShadowBlobs, ShadowWords, shadow_blobs_in};
 pub use table::Table;
 pub use words::{Amounts, BLOCK, Words, words_in_ram};

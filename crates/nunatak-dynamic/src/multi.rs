@@ -30,6 +30,18 @@ pub trait Multi: Room + Send + Sync {
     /// As the trait says; the values before the refused one are stored.
     fn insert_many(&self, entries: &[(u64, u64)]) -> Result<(), Error>;
 
+    /// Adds a value to those of the key unless an equal one is there; returns whether it was added.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn insert_unique(&self, key: u64, value: u64) -> Result<bool, Error>;
+
+    /// Adds each value that its key does not have, in order, and returns how many were added.
+    ///
+    /// # Errors
+    /// As the trait says; the values before the refused one are stored.
+    fn insert_unique_many(&self, entries: &[(u64, u64)]) -> Result<usize, Error>;
+
     /// Returns how many values the key has.
     fn count(&self, key: u64) -> usize;
 
@@ -79,6 +91,14 @@ pub trait Multi: Room + Send + Sync {
     /// # Errors
     /// If memory for the cut is refused.
     fn for_each(&self, each: &mut dyn FnMut(u64, u64) -> bool) -> Result<(), Error>;
+
+    /// Calls `each` for every key and how many values it has at one moment, until it returns false.
+    /// Weakly consistent: a key that stays comes once, others at most once.
+    fn for_each_key(&self, each: &mut dyn FnMut(u64, usize) -> bool);
+
+    /// Calls `each` for every key with all values that it has at one moment, until it returns false.
+    /// Weakly consistent, as [`for_each_key`](Self::for_each_key).
+    fn for_each_group(&self, each: &mut dyn FnMut(u64, &[u64]) -> bool);
 
     /// Removes every value.
     ///
@@ -140,6 +160,14 @@ macro_rules! multi_by_the_map {
             Ok(())
         }
 
+        fn for_each_key(&self, each: &mut dyn FnMut(u64, usize) -> bool) {
+            self.distinct_keys().all(|(key, count)| each(key, count));
+        }
+
+        fn for_each_group(&self, each: &mut dyn FnMut(u64, &[u64]) -> bool) {
+            self.iter_all().all(|(key, values)| each(key, &values));
+        }
+
         fn stats(&self) -> String {
             format!("{:?}", self.stats())
         }
@@ -158,6 +186,14 @@ impl Multi for PeaMultiMap<u64, u64> {
     fn insert_many(&self, entries: &[(u64, u64)]) -> Result<(), Error> {
         self.insert_many(entries);
         Ok(())
+    }
+
+    fn insert_unique(&self, key: u64, value: u64) -> Result<bool, Error> {
+        Ok(self.insert_unique(key, value))
+    }
+
+    fn insert_unique_many(&self, entries: &[(u64, u64)]) -> Result<usize, Error> {
+        Ok(self.insert_unique_many(entries))
     }
 
     fn remove_one(&self, key: u64, value: u64) -> Result<bool, Error> {

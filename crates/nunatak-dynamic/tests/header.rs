@@ -7,7 +7,18 @@ fn the_header_is_that_of_the_functions() {
     let root = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../nunatak-c");
     let config = cbindgen::Config::from_root_or_default(root);
     let mut builder = cbindgen::Builder::new().with_config(config);
-    for file in ["status", "file", "words", "blobs", "multi", "iterators", "guards", "stats"] {
+    for file in [
+        "status",
+        "file",
+        "words",
+        "blobs",
+        "multi",
+        "iterators",
+        "guards",
+        "allocators",
+        "shadows",
+        "stats",
+    ] {
         builder = builder.with_src(root.join(format!("src/{file}.rs")));
     }
     let mut made = Vec::new();

@@ -14,6 +14,8 @@ pub trait MultiMap: Sync {
     fn insert(&self, key: u64, value: u64);
     /// Adds a value to a key that does not have it, and returns whether it was added.
     fn insert_unique(&self, key: u64, value: u64) -> bool;
+    /// Adds values to keys that do not have them, and returns how many were added.
+    fn insert_unique_many(&self, pairs: &[(u64, u64)]) -> usize;
     /// Adds values to keys.
     fn insert_many(&self, pairs: &[(u64, u64)]);
     /// Returns all values of a key.
@@ -59,6 +61,10 @@ macro_rules! impl_multi_map {
 
         fn insert_unique(&self, key: u64, value: u64) -> bool {
             $done(self.insert_unique(key, value))
+        }
+
+        fn insert_unique_many(&self, pairs: &[(u64, u64)]) -> usize {
+            $done(self.insert_unique_many(pairs))
         }
 
         fn insert_many(&self, pairs: &[(u64, u64)]) {

@@ -1,8 +1,9 @@
 //! What keys and values are: from a Python object to a word or to bytes, and back.
 
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyUnicodeDecodeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyInt};
 
 /// The type of a map's keys or values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,12 +89,12 @@ impl Kind {
     pub(crate) fn to_word(&self, object: &Bound<'_, PyAny>, is_key: bool) -> PyResult<u64> {
         let py = object.py();
         let word = match self {
-            Self::Unsigned(64) => object.extract::<u64>(),
-            Self::Unsigned(bits) => object.extract::<u64>().and_then(|number| {
+            Self::Unsigned(64) => unsigned(object),
+            Self::Unsigned(bits) => unsigned(object).and_then(|number| {
                 if number >> bits == 0 { Ok(number) } else { Err(self.exceeded(object)) }
             }),
-            Self::Signed(64) => object.extract::<i64>().map(i64::cast_unsigned),
-            Self::Signed(bits) => object.extract::<i64>().and_then(|number| {
+            Self::Signed(64) => signed(object).map(i64::cast_unsigned),
+            Self::Signed(bits) => signed(object).and_then(|number| {
                 let shift = 64 - bits;
                 let narrow = number << shift;
                 match narrow >> shift == number {
@@ -120,10 +121,14 @@ impl Kind {
                 Err(PyTypeError::new_err("not a type of 8 bytes"))
             }
         };
-        word.map_err(|error| self.refused(object, error))
+        match word {
+            Ok(word) => Ok(word),
+            Err(error) => Err(self.refused(object, error)),
+        }
     }
 
     /// Keeps the class of the error, and says what was expected.
+    #[cold]
     fn refused(&self, object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
         let py = object.py();
         if error.is_instance_of::<PyTypeError>(py) {
@@ -143,11 +148,7 @@ impl Kind {
     /// Makes a word back into a Python object.
     pub(crate) fn object_of(&self, py: Python<'_>, word: u64) -> PyResult<Py<PyAny>> {
         let object = match self {
-            Self::Unsigned(bits) => (word & ones(*bits)).into_pyobject(py)?.into_any(),
-            Self::Signed(bits) => {
-                let shift = 64 - bits;
-                ((word << shift).cast_signed() >> shift).into_pyobject(py)?.into_any()
-            }
+            Self::Unsigned(_) | Self::Signed(_) => return self.found(py, word).into_result(py),
             Self::Float(32) => f32::from_bits(word as u32).into_pyobject(py)?.into_any(),
             Self::Float(_) => f64::from_bits(word).into_pyobject(py)?.into_any(),
             Self::Bool => (word != 0).into_pyobject(py)?.to_owned().into_any(),
@@ -162,6 +163,23 @@ impl Kind {
         Ok(object.unbind())
     }
 
+    /// As [`object_of`](Self::object_of), for a value that was looked up.
+    pub(crate) fn found(&self, py: Python<'_>, word: u64) -> Found {
+        match self {
+            Self::Unsigned(bits) => {
+                let number = word & ones(*bits);
+                // SAFETY: the thread is attached.
+                Found(unsafe { ffi::PyLong_FromUnsignedLongLong(number) })
+            }
+            Self::Signed(bits) => {
+                let shift = 64 - bits;
+                // SAFETY: the thread is attached.
+                Found(unsafe { ffi::PyLong_FromLongLong((word << shift).cast_signed() >> shift) })
+            }
+            _ => Found::of(py, self.object_of(py, word)),
+        }
+    }
+
     /// Calls `f` with the bytes of a Python object, which are copied only if they must be.
     pub(crate) fn with_bytes<R>(
         &self,
@@ -174,10 +192,11 @@ impl Kind {
             PyTypeError::new_err(format!("expected {}, not {found}", self.name()))
         };
         match self {
-            Self::Str => {
-                let string = object.cast::<PyString>().map_err(|_| expected())?;
-                Ok(f(string.to_str()?.as_bytes()))
-            }
+            Self::Str => match utf8(object) {
+                Ok(bytes) => Ok(f(bytes)),
+                Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => Err(expected()),
+                Err(error) => Err(error),
+            },
             Self::Bytes => match object.cast::<PyBytes>() {
                 Ok(bytes) => Ok(f(bytes.as_bytes())),
                 Err(_) => {
@@ -191,25 +210,88 @@ impl Kind {
 
     /// Makes bytes back into a Python object.
     pub(crate) fn object_of_bytes(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<Py<PyAny>> {
+        self.found_bytes(py, bytes).into_result(py)
+    }
+
+    /// As [`object_of_bytes`](Self::object_of_bytes), for a value that was looked up.
+    pub(crate) fn found_bytes(&self, py: Python<'_>, bytes: &[u8]) -> Found {
+        let (data, len) = (bytes.as_ptr().cast(), bytes.len().cast_signed());
         match self {
-            Self::Str => {
-                let string = core::str::from_utf8(bytes)
-                    .map_err(|error| PyUnicodeDecodeError::new_err_from_utf8(py, bytes, error))?;
-                Ok(PyString::new(py, string).into_any().unbind())
-            }
-            Self::Bytes => Ok(PyBytes::new(py, bytes).into_any().unbind()),
-            _ => {
-                let word = bytes.try_into().map_err(|_| {
-                    PyValueError::new_err(format!(
+            // SAFETY: the thread is attached, and the bytes are there. Python checks that they are text.
+            Self::Str => Found(unsafe { ffi::PyUnicode_FromStringAndSize(data, len) }),
+            // SAFETY: as above; Python copies the bytes.
+            Self::Bytes => Found(unsafe { ffi::PyBytes_FromStringAndSize(data, len) }),
+            _ => match bytes.try_into() {
+                Ok(word) => self.found(py, u64::from_le_bytes(word)),
+                Err(_) => {
+                    let error = PyValueError::new_err(format!(
                         "the file has an item of {} bytes, and {} has 8",
                         bytes.len(),
                         self.name()
-                    ))
-                })?;
-                self.object_of(py, u64::from_le_bytes(word))
-            }
+                    ));
+                    Found::of(py, Err(error))
+                }
+            },
         }
     }
+}
+
+/// A new reference, or null if Python's exception is set. A `PyResult` has 64 bytes: to copy one that was just stored in
+/// parts stalls the processor for a tenth of a lookup.
+#[must_use]
+pub(crate) struct Found(pub(crate) *mut ffi::PyObject);
+
+impl Found {
+    pub(crate) fn of(py: Python<'_>, result: PyResult<Py<PyAny>>) -> Self {
+        Self(match result {
+            Ok(object) => object.into_ptr(),
+            Err(error) => {
+                error.restore(py);
+                core::ptr::null_mut()
+            }
+        })
+    }
+
+    pub(crate) fn into_result(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        // SAFETY: it is a new reference, or null and the exception is set.
+        unsafe { Bound::from_owned_ptr_or_err(py, self.0).map(Bound::unbind) }
+    }
+}
+
+// Conversions of every single operation, by Python's own functions: those of the bindings are not inlined.
+
+fn signed(object: &Bound<'_, PyAny>) -> PyResult<i64> {
+    // SAFETY: the object lives, and the thread is attached.
+    let number = unsafe { ffi::PyLong_AsLongLong(object.as_ptr()) };
+    match number {
+        -1 => PyErr::take(object.py()).map_or(Ok(number), Err),
+        _ => Ok(number),
+    }
+}
+
+fn unsigned(object: &Bound<'_, PyAny>) -> PyResult<u64> {
+    // Python's function takes nothing else than an `int`, unlike that for signed numbers.
+    if !object.is_instance_of::<PyInt>() {
+        return object.extract();
+    }
+    // SAFETY: as in `signed`.
+    let number = unsafe { ffi::PyLong_AsUnsignedLongLong(object.as_ptr()) };
+    match number {
+        u64::MAX => PyErr::take(object.py()).map_or(Ok(number), Err),
+        _ => Ok(number),
+    }
+}
+
+/// The bytes of a string, which Python keeps with it.
+fn utf8<'a>(object: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
+    let mut len = 0;
+    // SAFETY: as in `signed`.
+    let bytes = unsafe { ffi::PyUnicode_AsUTF8AndSize(object.as_ptr(), &raw mut len) };
+    if bytes.is_null() {
+        return Err(PyErr::fetch(object.py()));
+    }
+    // SAFETY: the string has so many bytes, and keeps them unchanged as long as it lives.
+    Ok(unsafe { core::slice::from_raw_parts(bytes.cast(), len.cast_unsigned()) })
 }
 
 fn ones(bits: u32) -> u64 {

@@ -4,7 +4,7 @@ use crate::columns::WordArray;
 use crate::entries::{Entries, EntryIter};
 use crate::failure::{closed, exception};
 use crate::handle::{BlobHandle, Handle, WordHandle, file_methods};
-use crate::kind::Kind;
+use crate::kind::{Found, Kind};
 use crate::objects::{Objects, Query, objects_in_ram, raising};
 use crate::opening::{Wanted, table_named};
 use crate::operations::change;
@@ -13,6 +13,7 @@ use numpy::IntoPyArray;
 use nunatak::Compute;
 use nunatak_dynamic::{Table, blobs_in_ram, words_in_ram};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -139,8 +140,9 @@ impl Map {
         Ok(of_any!(self, map => map.len()))
     }
 
-    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        self.find(key)?.ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))
+    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> *mut ffi::PyObject {
+        let absent = || Found::of(key.py(), Err(PyKeyError::new_err((key.clone().unbind(),))));
+        self.look_up(key).unwrap_or_else(absent).0
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -184,7 +186,10 @@ impl Map {
         key: &Bound<'_, PyAny>,
         default: Option<Py<PyAny>>,
     ) -> PyResult<Option<Py<PyAny>>> {
-        Ok(self.find(key)?.or(default))
+        match self.look_up(key) {
+            Some(found) => found.into_result(key.py()).map(Some),
+            None => Ok(default),
+        }
     }
 
     /// Return the value of the key; store the default first if the key is absent.

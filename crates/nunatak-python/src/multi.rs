@@ -99,6 +99,25 @@ impl MultiMap {
         change(py, self.map.is_file(), || map.insert(key, value))
     }
 
+    /// Add a value to those of the key unless an equal one is there; return whether it was added. If
+    /// threads add the same pair at once, one of them adds it.
+    ///
+    /// >>> import nunatak
+    /// >>> m = nunatak.MultiMap("u64", "u64")
+    /// >>> m.insert_unique(1, 10), m.insert_unique(1, 10), m.count(1)
+    /// (True, False, 1)
+    fn insert_unique(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let (key, value) = (self.key.to_word(key, true)?, self.value.to_word(value, false)?);
+        let map = self.map.open()?;
+        let map = &*map;
+        change(py, self.map.is_file(), || map.insert_unique(key, value))
+    }
+
     /// Return how many values the key has.
     fn count(&self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
         let key = self.key.to_word(key, true)?;
@@ -167,12 +186,14 @@ impl MultiMap {
         Ok(values.into_pyarray(py))
     }
 
+    /// Returns how many pairs were added; with `unique` those that were there are not.
     fn _insert_words(
         &self,
         py: Python<'_>,
         keys: &Bound<'_, PyAny>,
         values: &Bound<'_, PyAny>,
         threads: usize,
+        unique: bool,
     ) -> PyResult<usize> {
         let map = self.map.open()?;
         let map = &*map;
@@ -189,7 +210,10 @@ impl MultiMap {
             let keys = keys.words(range.clone(), &mut scratch.keys);
             let values = values.words(range, &mut scratch.values);
             let pairs: Vec<_> = keys.iter().copied().zip(values.iter().copied()).collect();
-            map.insert_many(&pairs).map(|()| pairs.len())
+            match unique {
+                true => map.insert_unique_many(&pairs),
+                false => map.insert_many(&pairs).map(|()| pairs.len()),
+            }
         })
     }
 
@@ -249,6 +273,43 @@ impl MultiMap {
             }
             Ok(found[..keys.len()].iter().sum())
         })
+    }
+
+    /// Returns the keys, each once, and how many values each has.
+    fn _distinct_keys<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(WordArray<'py>, Bound<'py, PyArray1<i64>>)> {
+        let map = self.map.open()?;
+        let map = &*map;
+        let (mut keys, mut counts) = (vec![], vec![]);
+        py.detach(|| {
+            map.for_each_key(&mut |key, count| {
+                keys.push(key);
+                counts.push(count as i64);
+                true
+            });
+        });
+        Ok((keys.into_pyarray(py), counts.into_pyarray(py)))
+    }
+
+    /// Returns the keys, each once, offsets, one more than there are keys, and all values side by side.
+    fn _groups<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(WordArray<'py>, Bound<'py, PyArray1<i64>>, WordArray<'py>)> {
+        let map = self.map.open()?;
+        let map = &*map;
+        let (mut keys, mut offsets, mut values) = (vec![], vec![0_i64], vec![]);
+        py.detach(|| {
+            map.for_each_group(&mut |key, group| {
+                keys.push(key);
+                values.extend_from_slice(group);
+                offsets.push(values.len() as i64);
+                true
+            });
+        });
+        Ok((keys.into_pyarray(py), offsets.into_pyarray(py), values.into_pyarray(py)))
     }
 
     /// Returns all keys and values, a key as often as it has values.

@@ -3,7 +3,7 @@
 use crate::entries::{Entries, words_of};
 use crate::failure::exception;
 use crate::handle::{FileAccess, Handle};
-use crate::kind::Kind;
+use crate::kind::{Found, Kind};
 use crate::map::{Map, Store};
 use crate::objects::{Query, raising};
 use nunatak::Error;
@@ -48,25 +48,43 @@ impl Map {
 
     /// Looks a key up.
     pub(crate) fn find(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+        self.look_up(key).map(|found| found.into_result(key.py())).transpose()
+    }
+
+    /// Looks a key up. Returns `None` if it is absent; what fails is told by Python's exception.
+    pub(crate) fn look_up(&self, key: &Bound<'_, PyAny>) -> Option<Found> {
         let py = key.py();
         match &self.store {
             Store::Words(map) => {
-                let word = self.key.to_word(key, true)?;
-                map.open()?.get(word).map(|word| self.value.object_of(py, word)).transpose()
+                let word = match self.key.to_word(key, true) {
+                    Ok(word) => word,
+                    Err(error) => return Some(Found::of(py, Err(error))),
+                };
+                match map.open() {
+                    Ok(map) => map.get(word).map(|word| self.value.found(py, word)),
+                    Err(error) => Some(Found::of(py, Err(error))),
+                }
             }
             Store::Blobs(map) => {
-                let (map, mut found) = (map.open()?, None);
-                self.key.with_bytes(key, true, |key| {
-                    map.get_with(key, &mut |value| {
-                        found = Some(self.value.object_of_bytes(py, value));
-                    })
-                })?;
-                found.transpose()
+                let map = match map.open() {
+                    Ok(map) => map,
+                    Err(error) => return Some(Found::of(py, Err(error))),
+                };
+                let mut found = None;
+                let looked_up = self.key.with_bytes(key, true, |key| {
+                    map.get_with(key, &mut |value| found = Some(self.value.found_bytes(py, value)));
+                });
+                match looked_up {
+                    Ok(()) => found,
+                    Err(error) => Some(Found::of(py, Err(error))),
+                }
             }
             Store::Objects(map) => {
-                let key = self.object_key(key)?;
-                let query = Query::new(&key)?;
-                raising(|| map.get(py, &query))
+                let found = self.object_key(key).and_then(|key| {
+                    let query = Query::new(&key)?;
+                    raising(|| map.get(py, &query))
+                });
+                found.transpose().map(|found| Found::of(py, found))
             }
         }
     }

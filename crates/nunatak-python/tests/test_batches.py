@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -289,6 +290,35 @@ def test_multimap():
     assert len(graph) == 0 and graph.arrays()[0].dtype == np.uint32
     with pytest.raises(TypeError):
         nunatak.MultiMap("str", "u64")
+
+
+def test_pairs_that_are_there_once():
+    graph = nunatak.MultiMap("i16", "f32")
+    assert graph.insert_unique(-1, 0.5) and not graph.insert_unique(-1, 0.5) and graph.insert_unique(-1, 1)
+    keys = np.repeat(np.arange(-500, 500, dtype=np.int16), 6)
+    values = np.tile(np.array([1, 2, 3, 1, 2, 3], np.float32), 1000)
+    assert graph.insert_unique_many(keys, values) == 2999 and len(graph) == 3001
+    assert graph.insert_unique_many(keys, values, threads=2) == 0
+    assert graph.insert_unique_many([], []) == 0
+    found, counts = graph.distinct_keys(return_counts=True)
+    order = np.argsort(found)
+    assert found.dtype == np.int16 and (found[order] == np.arange(-500, 500)).all()
+    assert counts[order].tolist() == [3] * 499 + [4] + [3] * 500
+    assert (np.sort(graph.distinct_keys()) == np.arange(-500, 500)).all()
+    found, offsets, values = graph.groups()
+    assert len(found) == 1000 and len(offsets) == 1001 and values.dtype == np.float32
+    for at, key in enumerate(found):
+        expected = [0.5, 1, 2, 3] if key == -1 else [1, 2, 3]
+        assert sorted(values[offsets[at] : offsets[at + 1]].tolist()) == expected
+    with pytest.raises(ValueError, match="2 keys and 1 values"):
+        graph.insert_unique_many([1, 2], [1])
+    graph.clear()
+    assert [part.tolist() for part in graph.groups()] == [[], [0], []]
+    both = np.arange(10_000) % 100, np.arange(10_000)
+    shared = nunatak.MultiMap("i64", "i64")
+    with ThreadPoolExecutor(2) as pool:
+        added = pool.map(lambda _: shared.insert_unique_many(*both), range(2))
+        assert sum(added) == 10_000 == len(shared)
 
 
 def test_a_map_takes_a_quarter_of_the_memory_of_a_dict():

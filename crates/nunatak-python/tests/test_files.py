@@ -226,10 +226,20 @@ def test_many_values_for_a_key_in_a_file(tmp_path):
         map.sync()
         assert map.verify() == 20_001 == len(map) and map.file_bytes > 0 and "20001 values" in repr(map)
         assert map.backup(tmp_path / "copy.map") == 20_001
+        pairs = np.unique(edges, axis=1).shape[1]
+        with nunatak.open(tmp_path / "pairs.map", "i64", "i64", multi=True, durability="synced") as once:
+            assert once.insert_unique_many(*edges) == pairs and not once.insert_unique(*edges[:, 0].tolist())
+        with nunatak.open(tmp_path / "pairs.map", "i64", "i64", multi=True, mode="r") as once:
+            keys, counts = once.distinct_keys(return_counts=True)
+            assert len(keys) == len(np.unique(edges[0])) and counts.sum() == pairs == len(once.groups()[2])
     assert map.closed and "closed" in repr(map)
     for use in (
         lambda: map.insert(1, 1),
         lambda: map.insert_many([1], [1]),
+        lambda: map.insert_unique(1, 1),
+        lambda: map.insert_unique_many([1], [1]),
+        lambda: map.distinct_keys(),
+        lambda: map.groups(),
         lambda: map.get_all(1),
         lambda: map.get_all_many([1]),
         lambda: map.count_many([1]),

@@ -366,3 +366,25 @@ def test_sets():
         keys.remove(2)
     assert keys == {3, 4} and nunatak.Set(items=["a", None]) == {"a", None}
     assert nunatak.Set("str", ["a"]).copy() == {"a"}
+
+
+@pytest.mark.parametrize("kind", ["u8", "i8", "u32", "u64", "i64"])
+def test_lookups_take_all_numbers_of_the_type(kind):
+    class Five:
+        def __index__(self):
+            return 5
+
+    limits = np.iinfo(nunatak._columns.dtype_of(kind))
+    numbers = [int(limits.min), 5, int(limits.max), *([-1] if limits.min else [])]
+    map = nunatak.Map(kind, kind, {number: number for number in numbers})
+    for number in numbers:
+        assert map[number] == map.get(number) == number and number in map
+    for five in (Five(), np.int16(5), np.uint64(5)):
+        assert map[five] == map.get(five) == 5 and five in map
+    with pytest.raises(KeyError) as raised:
+        map[6]
+    assert raised.value.args == (6,) and map.get(6) is None and map.get(6, "none") == "none"
+    for wrong, error in ((int(limits.max) + 1, OverflowError), (1.0, TypeError), (None, TypeError)):
+        for look in (map.get, map.__getitem__, map.__contains__):
+            with pytest.raises(error, match=kind):
+                look(wrong)

@@ -388,6 +388,11 @@ fn small_multimaps_are_multimaps() {
     }
     let map: PeaMultiMap<u64, u64> = (0..20).map(|value| (value % 2, value)).collect();
     assert!(!map.insert_unique(0, 0) && map.insert_unique(2, 0) && map.remove_one(&2, &0));
+    // The batch begins in the slots and ends in the table.
+    let twice: Vec<_> = (0..200_u64).map(|n| (n % 100 / 7, n % 100)).collect();
+    let once: PeaMultiMap<u64, u64> = PeaMultiMap::new();
+    assert_eq!((once.insert_unique_many(&twice[..20]), once.insert_unique_many(&twice)), (20, 80));
+    assert!(once.len() == 100 && once.stats().table.segments > 0);
     let mut keys: Vec<_> = map.distinct_keys().collect();
     keys.sort_unstable();
     assert_eq!(keys, [(0, 10), (1, 10)]);

@@ -66,6 +66,12 @@ struct call {
   }
 };
 
+// A map of the C library for a class to own.
+template <typename C>
+struct adopted {
+  C* map;
+};
+
 inline std::string_view view(nunatak_bytes bytes) noexcept {
   return {reinterpret_cast<const char*>(bytes.data), bytes.len};
 }
@@ -97,10 +103,15 @@ struct file {
   bool beside = false;
   // Make such copies for other processes: see nunatak_file_options.
   bool answer_readers = false;
+  // The name of the schema and its version: see nunatak_file_options. An empty name is none.
+  std::string schema = {};
+  std::uint32_t schema_version = 0;
 
+  // Valid as long as this.
   nunatak_file_options options() const noexcept {
     const auto ms = static_cast<std::uint64_t>(std::max<std::chrono::milliseconds::rep>(interval.count(), 0));
-    return {table, durability, ms, capacity, must_exist, read_only, beside, answer_readers};
+    return {table, durability, ms, capacity, must_exist, read_only, beside, answer_readers,
+            schema.empty() ? nullptr : schema.c_str(), schema_version};
   }
 };
 

@@ -349,6 +349,9 @@ public:
   size_type memory() const noexcept { return nunatak_map_memory(map_.get()); }
   double load_factor() const noexcept { return nunatak_map_load_factor(map_.get()); }
 
+protected:
+  explicit map(detail::adopted<nunatak_map> of) { map_.reset(of.map); }
+
 private:
   template <typename C>
   size_type batch(std::span<const K> keys, std::span<V> values, std::span<std::uint64_t> present, C c) const {

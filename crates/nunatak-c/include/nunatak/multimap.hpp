@@ -73,6 +73,29 @@ public:
     });
   }
 
+  // Adds a value to those of the key unless one with the same bytes is there; returns whether it was added. If
+  // threads add the same pair at once, one of them adds it.
+  bool insert_unique(const K& key, const V& value) {
+    bool inserted = false;
+    detail::check(
+      nunatak_multimap_insert_unique(map_.get(), detail::word_of(key), detail::word_of(value), &inserted));
+    return inserted;
+  }
+
+  // Adds each values[i] that keys[i] does not have, in order; returns how many were added.
+  size_type insert_unique(std::span<const K> keys, std::span<const V> values) {
+    if (keys.size() != values.size()) throw error(NUNATAK_INVALID, "the spans differ in length");
+    std::uint64_t of_keys[detail::block], of_values[detail::block];
+    size_type all = 0, inserted = 0;
+    each_part(keys, [&](std::span<const K> part, size_type at) {
+      const auto some = values.subspan(at, part.size());
+      detail::check(nunatak_multimap_insert_unique_many(
+        map_.get(), detail::words(part, of_keys), detail::words(some, of_values), part.size(), &inserted));
+      all += inserted;
+    });
+    return all;
+  }
+
   size_type count(const K& key) const {
     size_type count = 0;
     detail::check(nunatak_multimap_get_all(map_.get(), detail::word_of(key), nullptr, 0, &count));
@@ -115,6 +138,49 @@ public:
     return values.size();
   }
 
+  // Calls f(key, count) once for each key, with how many values it has at one moment; returns how many keys there
+  // are. Keys that come or go meanwhile may be left out.
+  template <std::invocable<const K&, size_type> F>
+  size_type visit_keys(F&& f) const {
+    groups_seen<F> seen{{f}};
+    const nunatak_each each = [](void* context, std::uint64_t key, std::uint64_t count) {
+      auto& state = *static_cast<groups_seen<F>*>(context);
+      return state.call.run(false, [&] {
+        ++state.count;
+        std::invoke(state.call.f, detail::from<K>(key), static_cast<size_type>(count));
+        return true;
+      });
+    };
+    seen.call.finish(nunatak_multimap_for_each_key(map_.get(), each, &seen));
+    return seen.count;
+  }
+
+  // Calls f(key, values) once for each key, with a span of all values that it has at one moment; returns how many
+  // keys there are. Keys that come or go meanwhile may be left out.
+  template <std::invocable<const K&, std::span<const V>> F>
+  size_type visit_groups(F&& f) const {
+    groups_seen<F> seen{{f}};
+    const nunatak_each_group each = [](void* context, std::uint64_t key, const std::uint64_t* words, size_type len) {
+      auto& state = *static_cast<groups_seen<F>*>(context);
+      return state.call.run(false, [&] {
+        ++state.count;
+        std::vector<V> values(len);
+        std::transform(words, words + len, values.begin(), detail::from<V>);
+        std::invoke(state.call.f, detail::from<K>(key), std::span<const V>(values));
+        return true;
+      });
+    };
+    seen.call.finish(nunatak_multimap_for_each_group(map_.get(), each, &seen));
+    return seen.count;
+  }
+
+  // The keys, each once, in no order.
+  std::vector<K> distinct_keys() const {
+    std::vector<K> keys;
+    visit_keys([&](const K& key, size_type) { keys.push_back(key); });
+    return keys;
+  }
+
   // Removes all values of a key; returns how many there were.
   size_type erase(const K& key) {
     size_type count = 0;
@@ -148,6 +214,13 @@ public:
   size_type memory() const noexcept { return nunatak_multimap_memory(map_.get()); }
 
 private:
+  // A callable that is shown keys, and how many it was shown.
+  template <typename F>
+  struct groups_seen {
+    detail::call<std::remove_reference_t<F>> call;
+    size_type count = 0;
+  };
+
   // Calls f(part, start) for parts of at most a block.
   template <typename F>
   static void each_part(std::span<const K> keys, F&& f) {

@@ -5,6 +5,8 @@
 
 #include "common.hpp"
 
+#include <memory_resource>
+
 namespace nunatak {
 
 namespace detail {
@@ -14,6 +16,21 @@ inline bool next_of_strings(nunatak_blob_iterator* rest, std::pair<std::string_v
   if (!nunatak_blob_iterator_next(rest, &key, &value)) return false;
   entry = {view(key), view(value)};
   return true;
+}
+
+// The functions of a memory resource for C.
+inline nunatak_allocator allocator_of(std::pmr::memory_resource* memory) noexcept {
+  const nunatak_allocate allocate = [](void* context, std::size_t size, std::size_t alignment) noexcept -> void* {
+    try {
+      return static_cast<std::pmr::memory_resource*>(context)->allocate(size, alignment);
+    } catch (...) {
+      return nullptr;
+    }
+  };
+  const nunatak_deallocate deallocate = [](void* context, void* place, std::size_t size, std::size_t alignment) noexcept {
+    static_cast<std::pmr::memory_resource*>(context)->deallocate(place, size, alignment);
+  };
+  return {memory, allocate, deallocate};
 }
 
 }  // namespace detail
@@ -29,6 +46,17 @@ public:
   explicit string_map(nunatak_table table = NUNATAK_DEFAULT, size_type capacity = 0) : table_(table) {
     nunatak_blob_map* made = nullptr;
     detail::check(nunatak_blob_map_new(table, capacity, &made));
+    map_.reset(made);
+  }
+
+  // A map in RAM whose entries are in memory of a resource, which threads must be able to share, such as a
+  // std::pmr::synchronized_pool_resource. The resource must live longer than the map. A copy of the map is in memory
+  // of its own.
+  explicit string_map(std::pmr::memory_resource* memory, nunatak_table table = NUNATAK_DEFAULT, size_type capacity = 0)
+      : table_(table) {
+    nunatak_blob_map* made = nullptr;
+    const nunatak_allocator allocator = detail::allocator_of(memory ? memory : std::pmr::get_default_resource());
+    detail::check(nunatak_blob_map_new_in(&allocator, table, capacity, &made));
     map_.reset(made);
   }
 
@@ -278,6 +306,17 @@ public:
   void clear() { detail::check(nunatak_blob_map_clear(map_.get())); }
   void reserve(size_type additional) { detail::check(nunatak_blob_map_reserve(map_.get(), additional)); }
   size_type memory() const noexcept { return nunatak_blob_map_memory(map_.get()); }
+
+  // Gives back the memory of removed and replaced entries that no guard can see any more; returns how many bytes wait
+  // for guards. A map does so by itself from time to time.
+  size_type reclaim() {
+    size_type waiting = 0;
+    detail::check(nunatak_blob_map_reclaim(map_.get(), &waiting));
+    return waiting;
+  }
+
+protected:
+  explicit string_map(detail::adopted<nunatak_blob_map> of) { map_.reset(of.map); }
 
 private:
   // What a copy is made of.

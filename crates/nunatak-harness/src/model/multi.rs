@@ -11,6 +11,7 @@ pub(crate) enum Step {
     Insert(u64, u64),
     /// Inserts one of the key's values, chosen by the index, or the given value.
     InsertUnique(u64, prop::sample::Index, u64),
+    InsertUniqueMany(Vec<u64>, u64),
     InsertMany(Vec<u64>, u64),
     /// Removes one of the key's values, chosen by the index, or the given value.
     RemoveOne(u64, prop::sample::Index, u64),
@@ -86,6 +87,7 @@ impl<M: MultiMap> Model<M> for Multi {
         let one = || (key(), any::<prop::sample::Index>(), value());
         prop_oneof![
             7 => one().prop_map(|(key, at, value)| Step::InsertUnique(key, at, value)),
+            2 => (keys(), value()).prop_map(|(keys, value)| Step::InsertUniqueMany(keys, value)),
             24 => (key(), value()).prop_map(|(key, value)| Step::Insert(key, value)),
             4 => (keys(), value()).prop_map(|(keys, value)| Step::InsertMany(keys, value)),
             12 => one().prop_map(|(key, at, value)| Step::RemoveOne(key, at, value)),
@@ -109,6 +111,19 @@ impl<M: MultiMap> Model<M> for Multi {
                 if !values.contains(&value) {
                     self.insert(key, value);
                 }
+            }
+            Step::InsertUniqueMany(ref keys, first) => {
+                // Few values, so that many pairs come again.
+                let pairs: Vec<(u64, u64)> =
+                    keys.iter().copied().zip((0..3).map(|n| first << 8 | n).cycle()).collect();
+                let before = self.model.values().map(Vec::len).sum::<usize>();
+                let added = map.insert_unique_many(&pairs);
+                for &(key, value) in &pairs {
+                    if !self.all(key).contains(&value) {
+                        self.insert(key, value);
+                    }
+                }
+                assert_eq!(before + added, self.model.values().map(Vec::len).sum::<usize>());
             }
             Step::InsertMany(ref keys, first) => {
                 let pairs: Vec<(u64, u64)> = keys.iter().copied().zip(first << 8..).collect();

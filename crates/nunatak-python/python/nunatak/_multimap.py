@@ -45,7 +45,17 @@ class MultiMap(_native.MultiMap):
     def insert_many(self, keys, values, *, threads=1):
         """Add values[i] to those of keys[i]."""
         values = column(values, self.value_type, "values")
-        self._insert_words(self._keys(keys), words_of(values), threads)
+        self._insert_words(self._keys(keys), words_of(values), threads, False)
+
+    def insert_unique_many(self, keys, values, *, threads=1):
+        """Add each values[i] that keys[i] does not have; return how many were added.
+
+        >>> graph = MultiMap("u32", "u32")
+        >>> graph.insert_unique_many([1, 1, 2], [2, 2, 3]), graph.insert_unique_many([1, 2], [2, 4])
+        (2, 1)
+        """
+        values = column(values, self.value_type, "values")
+        return self._insert_words(self._keys(keys), words_of(values), threads, True)
 
     def get_all_many(self, keys):
         """Return offsets and values: those of keys[i] are values[offsets[i]:offsets[i + 1]].
@@ -78,6 +88,36 @@ class MultiMap(_native.MultiMap):
             self._count_words(words_of(keys[there]), some, removes)
             counts[there] = some
         return counts.astype(np.int64)
+
+    def distinct_keys(self, *, return_counts=False):
+        """Return an array of the keys, each once, in no order; with return_counts also how many values each has.
+
+        A key that other threads add or remove meanwhile may be left out.
+
+        >>> graph = MultiMap("u32", "u32", [(1, 2), (1, 3)])
+        >>> graph.distinct_keys().tolist()
+        [1]
+        >>> keys, counts = graph.distinct_keys(return_counts=True)
+        >>> counts.tolist()
+        [2]
+        """
+        keys, counts = self._distinct_keys()
+        keys = typed(keys, self.key_type)
+        return (keys, counts) if return_counts else keys
+
+    def groups(self):
+        """Return keys, each once, offsets and values: those of keys[i] are values[offsets[i]:offsets[i + 1]].
+
+        The values of a key are those of one moment. A key that other threads add or remove meanwhile may be
+        left out.
+
+        >>> graph = MultiMap("u32", "u32", [(1, 2), (1, 3)])
+        >>> keys, offsets, values = graph.groups()
+        >>> keys.tolist(), offsets.tolist(), sorted(values.tolist())
+        ([1], [0, 2], [2, 3])
+        """
+        keys, offsets, values = self._groups()
+        return typed(keys, self.key_type), offsets, typed(values, self.value_type)
 
     def arrays(self):
         """Return keys and values of one moment: a key as often as it has values."""

@@ -355,6 +355,33 @@ impl<K: InlineKey, V: Inline> FileMap<Inner<K, V>> {
         self.acknowledge(())
     }
 
+    /// Stores many values, in order, as calls of [`insert_unique`](Self::insert_unique) would, with
+    /// one sync for all. Returns how many were added.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert); some of them may have been stored.
+    ///
+    /// ```
+    /// # use nunatak::durable::PeaMultiMap;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::create(&path)?;
+    /// assert_eq!(map.insert_unique_many(&[(1, 10), (2, 20), (1, 10)])?, 2);
+    /// assert_eq!(map.len(), 2);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn insert_unique_many(&self, entries: &[(K, V)]) -> Result<usize, Error> {
+        let (mut done, mut added) = (0, 0);
+        while done < entries.len() {
+            let portion = done..entries.len().min(done + self.portion()?);
+            let entries = &entries[portion.clone()];
+            added +=
+                self.store_unsynced(|map| map.try_insert_unique_many(entries).map_err(refused))?;
+            done = portion.end;
+        }
+        self.acknowledge(added)
+    }
+
     /// [`PeaMultiMap::copy_all_many`](crate::PeaMultiMap::copy_all_many).
     ///
     /// # Errors

@@ -220,6 +220,20 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: MultiMedium> PeaMultiMap<K, V, S, M
         let _ = self.try_insert_many(entries);
     }
 
+    /// Stores many values, in order, as calls of [`insert_unique`](Self::insert_unique) would, with
+    /// overlapped memory latencies. Returns how many were added.
+    ///
+    /// ```
+    /// # use nunatak::PeaMultiMap;
+    /// let map: PeaMultiMap<u64, u64> = PeaMultiMap::new();
+    /// assert_eq!(map.insert_unique_many(&[(1, 10), (2, 20), (1, 10)]), 2);
+    /// assert_eq!(map.len(), 2);
+    /// ```
+    pub fn insert_unique_many(&self, entries: &[(K, V)]) -> usize {
+        // In RAM nothing is refused.
+        self.try_insert_unique_many(entries).unwrap_or(0)
+    }
+
     #[inline]
     pub(crate) fn try_insert(&self, key: K, value: V) -> Result<(), Error> {
         self.table.insert_value(key.to_word(), value.to_word())
@@ -234,6 +248,11 @@ impl<K: InlineKey, V: Inline, S: Hashing, M: MultiMedium> PeaMultiMap<K, V, S, M
     pub(crate) fn try_insert_many(&self, entries: &[(K, V)]) -> Result<(), Error> {
         let pair = |at: usize| (entries[at].0.to_word(), entries[at].1.to_word());
         self.table.insert_values(entries.len(), pair)
+    }
+
+    pub(crate) fn try_insert_unique_many(&self, entries: &[(K, V)]) -> Result<usize, Error> {
+        let pair = |at: usize| (entries[at].0.to_word(), entries[at].1.to_word());
+        self.table.insert_absent_values(entries.len(), pair)
     }
 
     /// Appends all values of many keys, in order. The values of key `n` end at index `ends[n]` of

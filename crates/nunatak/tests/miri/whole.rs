@@ -180,6 +180,8 @@ fn multimaps() {
     assert!(map.remove_one(&0, &4) && !map.remove_one(&0, &4));
     assert!(map.insert_unique(501, 4) && !map.insert_unique(501, 4));
     assert!(!map.insert_unique(0, 6) && map.remove_one(&501, &4));
+    assert_eq!(map.insert_unique_many(&[(501, 3), (501, 5), (501, 5), (0, 6)]), 1);
+    assert!(map.remove_one(&501, &5));
     assert!(map.distinct_keys().any(|of| of == (0, map.count(&0))));
     assert_eq!(map.iter_all().map(|(_, values)| values.len()).sum::<usize>(), map.len());
     assert_eq!(map.snapshot().expect("room for a cut").count(), COUNT as usize * 2 + 2);

@@ -7,7 +7,7 @@ mod collection;
 mod operations;
 mod syncer;
 
-use super::blobs::{BlobsInFile, FileBlobs};
+use super::blobs::{BlobsInFile, FileBlobs, TurboBlobMap};
 use super::designs::InFile;
 use super::handle::FileMap;
 use super::options::Options;
@@ -350,6 +350,24 @@ impl<K: KeyEncoding, V: Encoding> TypedMap<K, V> {
         let Self { syncer, bytes, .. } = self;
         drop(syncer);
         bytes.close()
+    }
+}
+
+impl TypedMap<Vec<u8>, Vec<u8>> {
+    /// Returns the map of byte strings that this map is. It may change the file, whose schema stays.
+    ///
+    /// ```
+    /// # use nunatak::durable::{Options, TurboBlobMap, TypedMap};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("map");
+    /// let options = Options::new().schema("pages", 1);
+    /// let pages: TypedMap<Vec<u8>, Vec<u8>> = TypedMap::create_with(&path, &options)?;
+    /// let pages: TurboBlobMap = pages.into_blobs();
+    /// pages.put(b"index", b"welcome")?;
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn into_blobs(self) -> TurboBlobMap {
+        self.bytes
     }
 }
 

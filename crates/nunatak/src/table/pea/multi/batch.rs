@@ -144,6 +144,30 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
         result
     }
 
+    /// Stores values of keys that do not have equal ones, in order, and returns how many were stored.
+    ///
+    /// # Errors
+    /// As of [`insert_absent`](Self::insert_absent), if any insert fails.
+    pub(crate) fn insert_absent_values(
+        &self,
+        count: usize,
+        pair: impl Fn(usize) -> (u64, u64),
+    ) -> Result<usize, Error> {
+        let mut result = Ok(0);
+        self.for_each_key::<true>(
+            count,
+            |at| pair(at).0,
+            |at, word, Ahead { hash, found }| {
+                if let Ok(stored) = result {
+                    let key = (hash, word);
+                    let is_new = self.insert_absent_hashed::<false>(Some(found), key, pair(at).1);
+                    result = is_new.map(|is_new| stored + usize::from(is_new));
+                }
+            },
+        );
+        result
+    }
+
     /// Appends all values of each key. After each key tells how many values `to` has.
     pub(crate) fn copy_values_of<V: Inline>(
         &self,

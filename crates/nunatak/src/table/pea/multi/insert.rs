@@ -50,7 +50,17 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
     /// # Errors
     /// As [`insert_value`](Self::insert_value).
     pub(crate) fn insert_absent(&self, word: u64, value: u64) -> Result<bool, Error> {
-        let key = (self.codec.hash(word), word);
+        self.insert_absent_hashed::<true>(None, (self.codec.hash(word), word), value)
+    }
+
+    /// As [`insert_absent`](Self::insert_absent), of a key whose hash is known; the parameters are
+    /// those of [`insert_hashed`](Self::insert_hashed).
+    pub(super) fn insert_absent_hashed<const FETCHES: bool>(
+        &self,
+        ahead: Option<Found<'_>>,
+        key: (u64, u64),
+        value: u64,
+    ) -> Result<bool, Error> {
         // All changes to a key hold its first bucket, so the key gets no equal value in between.
         let attempt = |held: &mut LockedBuckets<'_, M>, is_refused| {
             if self.has_held(held, value)? {
@@ -58,7 +68,7 @@ impl<P: HashCodec, M: Medium> Table<P, M> {
             }
             Ok(self.insert_held(held, value, is_refused)?.map(|()| true))
         };
-        let inserted = self.change_once::<_, true>(None, key, |held| attempt(held, false));
+        let inserted = self.change_once::<_, FETCHES>(ahead, key, |held| attempt(held, false));
         let is_inserted = match inserted {
             Some(is_inserted) => is_inserted,
             None => self.change_again(key, attempt)?,

@@ -56,6 +56,14 @@ pub trait MultiTable: PairTable {
     /// Stores values of keys, in order.
     fn insert_values(&self, count: usize, pair: impl Fn(usize) -> (u64, u64)) -> Result<(), Error>;
 
+    /// Stores values of keys that do not have equal ones, in order, and returns how many were stored.
+    /// Fails if a file has no room.
+    fn insert_absent_values(
+        &self,
+        count: usize,
+        pair: impl Fn(usize) -> (u64, u64),
+    ) -> Result<usize, Error>;
+
     /// Returns one of the values of a key.
     fn any_value(&self, word: u64) -> Option<u64>;
 
@@ -128,6 +136,14 @@ impl<P: HashCodec, M: Medium> MultiTable for Table<P, M> {
     #[inline]
     fn insert_values(&self, count: usize, pair: impl Fn(usize) -> (u64, u64)) -> Result<(), Error> {
         Self::insert_values(self, count, pair)
+    }
+
+    fn insert_absent_values(
+        &self,
+        count: usize,
+        pair: impl Fn(usize) -> (u64, u64),
+    ) -> Result<usize, Error> {
+        Self::insert_absent_values(self, count, pair)
     }
 
     #[inline]
@@ -246,6 +262,28 @@ impl<P: HashCodec + Clone> MultiTable for Growing<Table<P>> {
             }
         };
         full.insert_values(count - first, |at| pair(first + at))
+    }
+
+    fn insert_absent_values(
+        &self,
+        count: usize,
+        pair: impl Fn(usize) -> (u64, u64),
+    ) -> Result<usize, Error> {
+        let (mut first, mut stored) = (0, 0);
+        let full = loop {
+            if let Some(full) = self.full() {
+                break full;
+            }
+            if first == count {
+                return Ok(stored);
+            }
+            let (word, value) = pair(first);
+            match self.add_absent_in_small(word, value) {
+                Ok(is_new) => (first, stored) = (first + 1, stored + usize::from(is_new)),
+                Err(full) => break full,
+            }
+        };
+        full.insert_absent_values(count - first, |at| pair(first + at)).map(|more| stored + more)
     }
 
     #[inline]
