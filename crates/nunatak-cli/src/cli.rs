@@ -2,7 +2,9 @@
 
 use crate::experiments::choice::{Experiment, Options};
 use crate::measurement::Measurement;
+use crate::medium::{Level, Medium};
 use crate::process::SUBCOMMAND;
+use crate::refused::{has_no_latency, syncs_by_itself};
 use crate::settings::{KeyOrder, Settings};
 use crate::targets::MapName;
 use crate::workloads::Workload;
@@ -55,7 +57,12 @@ pub(crate) enum Command {
     },
     /// Measure one map in this process, as the JSON request says, and print the answer as JSON.
     #[command(name = SUBCOMMAND, hide = true)]
-    Measure { request: Measurement },
+    Measure {
+        request: Measurement,
+        /// Where that process has its files.
+        #[arg(long)]
+        medium: Option<Medium>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -106,6 +113,9 @@ pub(crate) struct PapersArgs {
     /// tolerance. These hold for maps of 20,000 items or more.
     #[arg(long)]
     pub(crate) check: bool,
+    /// Keep the files of maps in this folder [default: the system's folder of temporary files].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
     /// Write the result to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -187,6 +197,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) medium: Medium,
+    #[command(flatten)]
     pub(crate) options: Options,
 }
 
@@ -241,18 +253,28 @@ impl BenchArgs {
         self.chosen.iter().filter_map(experiment).collect()
     }
 
+    /// Returns all workloads that say something about the durability and the latency asked for.
+    fn all_workloads(&self) -> Vec<Workload> {
+        let has_level = self.medium.durability != Level::Process;
+        let waits = self.medium.device_latency.is_some();
+        let is_one =
+            |it: &Workload| !(has_level && syncs_by_itself(*it) || waits && has_no_latency(*it));
+        Workload::value_variants().iter().copied().filter(is_one).collect()
+    }
+
     /// Returns the arguments, with defaults for options that are not given.
     pub(crate) fn settings(&self) -> Settings {
         let size = |quick, full| if self.full { full } else { quick };
         let milliseconds = self.milliseconds.unwrap_or(size(100, 1000));
         Settings {
             workloads: if self.chosen.is_empty() {
-                Workload::value_variants().to_vec()
+                self.all_workloads()
             } else {
                 chosen(&self.workloads(), &[])
             },
             experiments: chosen(&self.experiments(), &[]),
             options: self.options.clone(),
+            medium: self.medium.clone(),
             maps: chosen(&self.maps, &MapName::COMPARED),
             items: self.items.unwrap_or(size(2_000_000, 30_000_000)),
             threads: chosen(&self.threads, &default_threads()),

@@ -90,6 +90,7 @@ fn params(settings: &Settings, text: Option<&Text>) -> Params {
         milliseconds: settings.time.as_millis() as u64,
         probe_mib: settings.probe_size() >> 20,
         text: text.map(about),
+        files: Vec::new(),
     }
 }
 
@@ -121,7 +122,7 @@ impl Run<'_> {
             if map.is_durable() {
                 quiet_disk();
             }
-            if T::BATCHED
+            if self.modes::<T>().contains(&true)
                 && (self.wants(Workload::Insert) || self.wants(Workload::Delete))
                 && let Some(filled) = self.fill::<T>(place, true)
             {
@@ -154,7 +155,7 @@ impl Run<'_> {
                 self.insert_and_delete_in_empty::<T>(place);
             }
             if self.wants(Workload::Grow) {
-                for &batched in modes::<T>() {
+                for &batched in self.modes::<T>() {
                     let operation = Operation::new(Workload::Grow, Variant::Only).batched(batched);
                     back_free_memory(self.settings.items);
                     self.throughput(place, operation, |bench| {
@@ -194,7 +195,7 @@ impl Run<'_> {
     fn insert_and_delete_in_empty<T: Target>(&mut self, place: Place) {
         back_free_memory(self.settings.items);
         let map = T::with_capacity(place.map, self.settings.items as usize);
-        for &batched in modes::<T>() {
+        for &batched in self.modes::<T>() {
             let operation = Operation::new(Workload::Insdel, Variant::Empty).batched(batched);
             self.throughput(place, operation, |bench| {
                 insdel::insert_and_delete(&map, bench, place.threads, batched)
@@ -208,7 +209,7 @@ impl Run<'_> {
         let all: [(Workload, Measure<T>); 2] =
             [(Workload::DeleteHalf, delete::to_half), (Workload::YcsbD, latest::reads)];
         for (workload, measure) in all {
-            for &batched in modes::<T>() {
+            for &batched in self.modes::<T>() {
                 if !self.wants(workload) {
                     continue;
                 }
@@ -394,7 +395,7 @@ impl Run<'_> {
 
     fn on_items<T: Target>(&mut self, place: Place, map: &T) {
         let threads = place.threads;
-        for &batched in modes::<T>() {
+        for &batched in self.modes::<T>() {
             let simple = |workload| Operation::new(workload, Variant::Only).batched(batched);
             if self.wants(Workload::GetHit) {
                 self.throughput(place, simple(Workload::GetHit), |bench| {
@@ -495,6 +496,13 @@ impl Run<'_> {
         }
     }
 
+    /// Returns the modes of a map: unbatched, and batched if the map has batches. How the reads of a
+    /// batch would overlap on an emulated device is not known.
+    fn modes<T: Target>(&self) -> &'static [bool] {
+        let has_batches = T::BATCHED && self.settings.medium.device_latency.is_none();
+        if has_batches { &[false, true] } else { &[false] }
+    }
+
     fn announce(&self, place: Place, what: &str) {
         let Place { map, threads } = place;
         self.progress.set_message(format!("{map} · {what} · threads {threads}"));
@@ -510,11 +518,6 @@ impl Run<'_> {
 struct Place {
     map: MapName,
     threads: usize,
-}
-
-/// Returns the modes of a map: unbatched, and batched if the map has batches.
-fn modes<T: Target>() -> &'static [bool] {
-    if T::BATCHED { &[false, true] } else { &[false] }
 }
 
 fn needs_items(workload: Workload) -> bool {

@@ -1,20 +1,16 @@
 //! Comparison of this project's maps with the best map of others.
 
 use super::{Report, Row};
-use crate::named::Named as _;
 use crate::targets::MapName;
-use clap::ValueEnum as _;
 
 /// Returns whether the row is about a map of this project.
 pub(crate) fn is_own(row: &Row) -> bool {
-    let is_it = |name: &&MapName| name.name() == row.map;
-    MapName::value_variants().iter().find(is_it).is_some_and(|name| name.is_own())
+    MapName::of_row(&row.map).is_some_and(MapName::is_own)
 }
 
 /// Returns whether the row is about a map that keeps its items in files.
-fn is_durable(row: &Row) -> bool {
-    let is_it = |name: &&MapName| name.name() == row.map;
-    MapName::value_variants().iter().find(is_it).is_some_and(|name| name.is_durable())
+pub(crate) fn is_durable(row: &Row) -> bool {
+    MapName::of_row(&row.map).is_some_and(MapName::is_durable)
 }
 
 /// Returns the throughput divided by that of the best peer. A batched row is compared with

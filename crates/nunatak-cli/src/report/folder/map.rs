@@ -2,22 +2,23 @@
 
 use super::data;
 use super::narrow::{Bar, bars};
-use super::shared::{commands, figure};
+use super::projected;
+use super::shared::{about_marks, commands, figure, marked};
 use crate::named::Named as _;
 use crate::report::compare::{distinct, is_own, ratio_to_best_peer};
 use crate::report::format::{nanoseconds, number, percent};
 use crate::report::parts::{section, table};
 use crate::report::{PERCENTILES, Report, Row};
 use crate::targets::MapName;
-use clap::ValueEnum as _;
 use maud::{Markup, html};
 
 pub(super) fn page(report: &Report, map: &str) -> Markup {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| row.map == map).collect();
-    let name = MapName::value_variants().iter().find(|name| name.name() == map);
+    let name = MapName::of_row(map);
     html! {
         @if let Some(name) = name { p.lead { (name.description()) "." } }
         (throughput(report, map, &rows))
+        (projected::page(report, map))
         (latencies(&rows))
         (others(&rows))
     }
@@ -33,12 +34,12 @@ fn throughput(report: &Report, map: &str, rows: &[&Row]) -> Markup {
                     measured.iter().filter(|row| row.threads == threads).copied().collect();
                 @let title = format!("Millions of operations a second, threads: {threads}");
                 @let bar = |row: &&Row| Bar {
-                    name: row.operation.clone(),
+                    name: marked(row, row.operation.clone()),
                     value: row.mops.unwrap_or_default(),
                     own: is_own(row),
                 };
                 @let chart = bars(&title, "", &of_it.iter().map(bar).collect::<Vec<_>>());
-                (figure(&title, "", &chart, &commands(report, &of_it), &data::of_map(map)))
+                (figure(&title, about_marks(&of_it), &chart, &commands(report, &of_it), &data::of_map(map)))
             }
         }
         @let cells = |row: &&Row| {
@@ -49,14 +50,14 @@ fn throughput(report: &Report, map: &str, rows: &[&Row]) -> Markup {
                 row.threads.to_string(),
                 row.mops.map_or(String::new(), number),
                 spread.map_or(String::new(), |(least, most)| {
-                    format!("{}–{}", number(least), number(most))
+                    marked(row, format!("{}–{}", number(least), number(most)))
                 }),
                 row.share.map_or(String::new(), percent),
                 ratio.unwrap_or_default(),
             ])
         };
         @let names = ["operation", "threads", "M/s", "min–max", "of the limit", "to the best other"];
-        (table("numbers", names, measured.iter().map(cells)))
+        (table("rows", names, measured.iter().map(cells)))
     };
     section(!measured.is_empty(), "Throughput", "", &charts)
 }
@@ -70,7 +71,7 @@ fn latencies(rows: &[&Row]) -> Markup {
     let all: Vec<_> = rows.iter().filter_map(cells).collect();
     let names = ["operation", "threads"].into_iter().chain(PERCENTILES);
     let lead = "Single operations while the map grows from empty.";
-    section(!all.is_empty(), "Latency", lead, &table("numbers", names, all.clone()))
+    section(!all.is_empty(), "Latency", lead, &table("rows", names, all.clone()))
 }
 
 fn others(rows: &[&Row]) -> Markup {
@@ -95,5 +96,5 @@ fn others(rows: &[&Row]) -> Markup {
         "level 3",
         "time",
     ];
-    section(!all.is_empty(), "Space, levels and opening", "", &table("numbers", names, all.clone()))
+    section(!all.is_empty(), "Space, levels and opening", "", &table("rows", names, all.clone()))
 }
