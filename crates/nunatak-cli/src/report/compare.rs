@@ -23,9 +23,13 @@ pub(crate) fn ratio_to_best_peer(report: &Report, row: &Row) -> Option<f64> {
 }
 
 /// Returns the row of the fastest map of others: with the same operation, the same number of
-/// threads, and durable if `row` is.
+/// threads, and durable if `row` is. A map at another level of durability has no peers: theirs is the
+/// default one.
 pub(crate) fn best_peer<'a>(report: &'a Report, row: &Row) -> Option<&'a Row> {
     let mops = |row: &&Row| row.mops.unwrap_or(0.0);
+    if row.level().is_some() {
+        return None;
+    }
     report
         .rows
         .iter()
@@ -65,6 +69,13 @@ mod tests {
         assert_eq!(ratio("get-hit", 1), Some(50.0 / 20.5));
         assert_eq!(ratio("get-hit/batch", 2), Some(180.25 / 41.0));
         assert_eq!(ratio("space/grown", 1), None);
+        let mut report = report;
+        let is_it =
+            |row: &&mut Row| (row.map.as_str(), row.operation.as_str()) == ("dlht", "get-hit");
+        let row = report.rows.iter_mut().find(is_it).unwrap();
+        row.map = "dlht@persistent-memory".into();
+        let row = row.clone();
+        assert!(is_own(&row) && ratio_to_best_peer(&report, &row).is_none());
         let papaya = report.rows.iter().find(|row| row.map == "papaya").unwrap();
         assert_eq!(ratio_to_best_peer(&report, papaya), None);
     }

@@ -182,6 +182,11 @@ impl Row {
         ])
     }
 
+    /// Returns the level of durability, and the emulated latency, if they are not the default ones.
+    pub(crate) fn level(&self) -> Option<&str> {
+        self.map.split_once('@').map(|(_, level)| level)
+    }
+
     /// Returns the operation without the mark of batching.
     pub(crate) fn base_operation(&self) -> &str {
         self.operation.strip_suffix("/batch").unwrap_or(&self.operation)

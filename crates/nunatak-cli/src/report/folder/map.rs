@@ -17,11 +17,24 @@ pub(super) fn page(report: &Report, map: &str) -> Markup {
     let name = MapName::of_row(map);
     html! {
         @if let Some(name) = name { p.lead { (name.description()) "." } }
+        @if let Some(said) = said_of_level(report, &rows) { p.lead { "This page is about " (said) "." } }
         (throughput(report, map, &rows))
         (projected::page(report, map))
         (latencies(&rows))
         (others(&rows))
     }
+}
+
+/// Says what the level of durability of these rows is, if it is not the default one.
+fn said_of_level<'r>(report: &'r Report, rows: &[&'r Row]) -> Option<&'r str> {
+    let level = rows.first()?.level()?;
+    let name = level.split(", ").next()?;
+    // A run of several commands may have the level with a latency and without.
+    let is_it = |files: &&String| {
+        files.starts_with(&format!("{name}: "))
+            && files.contains("by waits") == level.contains(", ")
+    };
+    Some(report.params.files.iter().find(is_it).map_or(level, String::as_str))
 }
 
 fn throughput(report: &Report, map: &str, rows: &[&Row]) -> Markup {
@@ -97,4 +110,21 @@ fn others(rows: &[&Row]) -> Markup {
         "time",
     ];
     section(!all.is_empty(), "Space, levels and opening", "", &table("rows", names, all.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::example;
+
+    #[test]
+    fn the_page_of_a_level_says_on_what_it_was_measured() {
+        let mut report = example();
+        report.rows[0].map = "pea-file@persistent-memory".into();
+        report.params.files =
+            ["process: on ext4", "persistent-memory: an emulation"].map(Into::into).to_vec();
+        let drawn = page(&report, "pea-file@persistent-memory").into_string();
+        assert!(drawn.contains("This page is about persistent-memory: an emulation."), "{drawn}");
+        assert!(!page(&report, "dlht").into_string().contains("This page is about"));
+    }
 }
