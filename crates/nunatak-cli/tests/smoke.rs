@@ -230,8 +230,8 @@ fn the_papers_are_run_and_compared() {
 #[test]
 #[cfg(durable)]
 fn maps_in_files_flush_at_the_level_for_persistent_memory() {
-    let size = "--items 300 --threads 1 --repetitions 1 --milliseconds 1";
-    let level = "--durability persistent-memory --dir . --device-latency 50000,50000";
+    let size = "--items 200 --threads 1 --repetitions 1 --milliseconds 1";
+    let level = "--durability persistent-memory --dir . --device-latency 10000,10000";
     let maps = "iceberg-file,pea-file,turbo-file";
     let directory = directory("durability");
     let command = format!("bench insert get-hit --maps {maps} {size} {level} --json run.json");
@@ -242,15 +242,15 @@ fn maps_in_files_flush_at_the_level_for_persistent_memory() {
     let json: serde_json::Value = serde_json::from_str(&json).expect("the run is JSON");
     assert!(json["failures"].is_null(), "{}", json["failures"]);
     let said = json["params"]["files"][0].as_str().expect("on what the files are");
-    assert!(said.contains("an emulation") && said.contains("50000 ns longer"), "{said}");
+    assert!(said.contains("an emulation") && said.contains("10000 ns longer"), "{said}");
     let rows = json["rows"].as_array().expect("rows");
     for map in maps.split(',') {
-        let name = format!("{map}@persistent-memory, 50000+50000 ns");
+        let name = format!("{map}@persistent-memory, 10000+10000 ns");
         let of_map: Vec<_> = rows.iter().filter(|row| row["map"] == name.as_str()).collect();
         let insert = of_map.iter().find(|row| row["operation"] == "insert").expect("inserts");
-        assert!(insert["mops"].as_f64() <= Some(0.01), "{insert}");
+        assert!(insert["mops"].as_f64() <= Some(0.05), "{insert}");
         let get = of_map.iter().find(|row| row["operation"] == "get-hit").expect("gets");
-        assert!(get["mops"].as_f64() <= Some(0.02), "{get}");
+        assert!(get["mops"].as_f64() <= Some(0.1), "{get}");
         assert!(
             of_map.iter().all(|row| !row["operation"].to_string().contains("batch")),
             "{rows:?}"
