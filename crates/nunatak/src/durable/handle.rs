@@ -6,7 +6,7 @@
 //!    synced, and renamed.
 //! 2. A change is admitted before it begins: the file is writable, no sync has failed, and there
 //!    is room for what the change stores.
-//! 3. A change is acknowledged after it has been made as durable as [`Durability`] says.
+//! 3. A change is acknowledged after it has been made as durable as [`Durability`](crate::durable::Durability) says.
 
 use super::content::MapInFile;
 use super::maintenance::Maintenance;
