@@ -40,5 +40,5 @@ fi
 touch crates/nunatak-cpp-peers/build.rs
 cat <<'SAY'
 
-Now: cargo run --release --features cpp-peers -- bench insert get-hit --maps nunatak,tbb,libcuckoo,absl-sharded
+Now: cargo run --release --features cpp-peers -- bench insert get-hit --maps dlht,tbb,libcuckoo,absl-sharded
 SAY

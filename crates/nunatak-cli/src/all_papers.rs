@@ -7,12 +7,12 @@ use clap::Parser as _;
 /// The runs, as they would be written on the command line after `nunatak bench`.
 const RUNS: &[&str] = &[
     "get-hit get-miss insdel put-heavy grow update-only ycsb-a ycsb-b ycsb-c \
-     --maps nunatak,dashmap,papaya",
+     --maps dlht,dashmap,papaya",
     "value-size key-size index-size batch-size skew features timeline load single-thread lock-manager \
      tatp smallbank hash-join remote-memory power occupancy window",
     "insert get-hit get-miss delete-half levels ycsb-load fill latency-a \
      --maps iceberg-95,iceberg-85,dashmap",
-    "space --maps iceberg-95,iceberg-85,pea,turbo,nunatak,dashmap",
+    "space --maps iceberg-95,iceberg-85,pea,turbo,dlht,dashmap",
     "insert get-hit get-miss delete-half levels \
      --maps iceberg-64x6,iceberg-64x4,iceberg-32x8,iceberg-32x6,iceberg-32x4",
     "insert get-hit get-miss delete grown mixed-inserts latency --maps pea",
@@ -29,14 +29,16 @@ const RUNS: &[&str] = &[
 const RUNS_OF_FILES: &[&str] = &[
     "space --maps iceberg-file",
     "insert get-hit get-miss update-only delete delete-half grown mixed-inserts ycsb-load ycsb-a ycsb-b \
-     ycsb-c ycsb-d ycsb-f latency-a recovery --maps iceberg-file,pea-file,turbo-file",
+     ycsb-c ycsb-d ycsb-f latency-a recovery --maps iceberg-file,pea-file,turbo-file \
+     --durability persistent-memory",
     "growth --maps \
-     pea-file,pea-file-single,pea-file-two-choice,pea-file-stash,pea-file-no-stash,turbo-file",
-    "duplicates --maps pea-file --duplicates-sources zipf-0.8",
-    "blobs ycsb-blobs --maps turbo-file",
+     pea-file,pea-file-single,pea-file-two-choice,pea-file-stash,pea-file-no-stash,turbo-file \
+     --durability persistent-memory",
+    "duplicates --maps pea-file --duplicates-sources zipf-0.8 --durability persistent-memory",
+    "blobs ycsb-blobs --maps turbo-file --durability persistent-memory",
     "accounting --maps iceberg,pea,turbo --accounting-slots 4000 --accounting-operations 50 \
      --accounting-loads 50,85",
-    "after-kill --maps iceberg-file,pea-file,turbo-file",
+    "after-kill --maps iceberg-file,pea-file,turbo-file --durability persistent-memory",
 ];
 #[cfg(not(durable))]
 const RUNS_OF_FILES: &[&str] = &[];
@@ -75,7 +77,10 @@ pub(crate) fn runs(args: &PapersArgs) -> Vec<(String, Settings)> {
         let Some(Command::Bench(parsed)) = Cli::parse_from(line.split_whitespace()).command else {
             unreachable!("it is the subcommand that is named");
         };
-        (line, parsed.settings())
+        let mut settings = parsed.settings();
+        settings.medium.dir.clone_from(&args.dir);
+        let dir = args.dir.as_ref().map(|dir| format!(" --dir {}", dir.display()));
+        (line + &dir.unwrap_or_default(), settings)
     };
     RUNS.iter().chain(RUNS_OF_FILES).map(run).collect()
 }

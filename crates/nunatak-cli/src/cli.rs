@@ -2,8 +2,10 @@
 
 use crate::experiments::choice::{Experiment, Options};
 use crate::measurement::Measurement;
+use crate::medium::{Level, Medium};
 use crate::named::Named as _;
 use crate::process::SUBCOMMAND;
+use crate::refused::{has_no_latency, syncs_by_itself};
 use crate::settings::{KeyOrder, Settings};
 use crate::targets::MapName;
 use crate::workloads::Workload;
@@ -56,7 +58,12 @@ pub(crate) enum Command {
     },
     /// Measure one map in this process, as the JSON request says, and print the answer as JSON.
     #[command(name = SUBCOMMAND, hide = true)]
-    Measure { request: Measurement },
+    Measure {
+        request: Measurement,
+        /// Where that process has its files.
+        #[arg(long)]
+        medium: Option<Medium>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -107,6 +114,9 @@ pub(crate) struct PapersArgs {
     /// tolerance. These hold for maps of 20,000 items or more.
     #[arg(long)]
     pub(crate) check: bool,
+    /// Keep the files of maps in this folder [default: the system's folder of temporary files].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
     /// Write the result to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -189,6 +199,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) medium: Medium,
+    #[command(flatten)]
     pub(crate) options: Options,
 }
 
@@ -264,18 +276,28 @@ impl BenchArgs {
         Ok(self.chosen.is_empty().then_some(note))
     }
 
+    /// Returns all workloads that say something about the durability and the latency asked for.
+    fn all_workloads(&self) -> Vec<Workload> {
+        let has_level = self.medium.durability != Level::Process;
+        let waits = self.medium.device_latency.is_some();
+        let is_one =
+            |it: &Workload| !(has_level && syncs_by_itself(*it) || waits && has_no_latency(*it));
+        Workload::value_variants().iter().copied().filter(is_one).collect()
+    }
+
     /// Returns the arguments, with defaults for options that are not given.
     pub(crate) fn settings(&self) -> Settings {
         let size = |quick, full| if self.full { full } else { quick };
         let milliseconds = self.milliseconds.unwrap_or(size(100, 1000));
         Settings {
             workloads: if self.chosen.is_empty() {
-                Workload::value_variants().to_vec()
+                self.all_workloads()
             } else {
                 chosen(&self.workloads(), &[])
             },
             experiments: chosen(&self.experiments(), &[]),
             options: self.options.clone(),
+            medium: self.medium.clone(),
             maps: chosen(&self.maps, &MapName::COMPARED),
             items: self.items.unwrap_or(size(2_000_000, 30_000_000)),
             threads: chosen(&self.threads, &default_threads()),
@@ -352,7 +374,7 @@ mod tests {
             };
             let parsed = |name| Chosen::from_str(name, false).expect("a name");
             let chosen = chosen.split_whitespace().map(parsed).collect();
-            BenchArgs { chosen, maps: vec![MapName::Nunatak, MapName::Boost], ..*args }
+            BenchArgs { chosen, maps: vec![MapName::Dlht, MapName::Boost], ..*args }
                 .check_maps_of_cpp()
         };
         assert_eq!(check("insert grow get-hit delete insdel ycsb-d fill"), Ok(None));

@@ -12,10 +12,12 @@ mod file;
 mod keys;
 mod machine;
 mod measurement;
+mod medium;
 mod named;
 mod papers;
 mod probe;
 mod process;
+mod refused;
 mod report;
 mod results;
 mod run;
@@ -30,6 +32,7 @@ use clap::{Parser as _, ValueEnum as _};
 use cli::{BenchArgs, BenchCommand, Cli, Command, CompareArgs, PapersArgs, ReportArgs};
 use experiments::choice::Experiment;
 use measurement::Measurement;
+use medium::Medium;
 use named::Named as _;
 use report::Report;
 use report::changes::Changes;
@@ -55,7 +58,7 @@ fn main() -> ExitCode {
         Some(Command::Serve(_)) => return nunatak_server::main(env::args_os().skip(1)),
         #[cfg(unix)]
         Some(Command::Cluster { command }) => command.run().map(|()| ExitCode::SUCCESS),
-        Some(Command::Measure { request }) => measure(request),
+        Some(Command::Measure { request, medium }) => measure(request, medium.as_ref()),
     };
     match done {
         Ok(code) => code,
@@ -96,8 +99,10 @@ fn compare(args: &CompareArgs) -> Done {
 /// Reads a saved run.
 fn saved(path: &Path) -> Result<Report, String> {
     let json = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    serde_json::from_str(&json)
-        .map_err(|error| format!("{} is no saved run: {error}", path.display()))
+    let mut report: Report = serde_json::from_str(&json)
+        .map_err(|error| format!("{} is no saved run: {error}", path.display()))?;
+    report.rename_maps();
+    Ok(report)
 }
 
 fn bench(settings: &Settings, json: Option<&Path>, html: Option<&Path>) -> Done {
@@ -129,6 +134,8 @@ fn of_papers(args: &PapersArgs) -> Result<Report, Box<dyn Error>> {
 
 /// Measures what the settings ask for.
 fn measured(settings: &Settings, command: &str) -> Result<Report, Box<dyn Error>> {
+    refused::refuse(settings)?;
+    settings.medium.use_for_maps()?;
     let text = read_text(settings)?;
     let mut report = run::run(settings, text.as_ref())?;
     report.commands.push(command.to_owned());
@@ -138,11 +145,16 @@ fn measured(settings: &Settings, command: &str) -> Result<Report, Box<dyn Error>
         match experiment.run(settings) {
             Ok(mut figures) => {
                 figures.iter_mut().for_each(|figure| command.clone_into(&mut figure.command));
+                if settings.medium.label().is_some() {
+                    let said = format!("Maps in files: {}.", Medium::used().said());
+                    figures.iter_mut().for_each(|figure| figure.note(said.clone()));
+                }
                 report.figures.extend(figures);
             }
             Err(error) => report.failures.push(format!("{}: {error}", experiment.name())),
         }
     }
+    report.say_medium(settings);
     Ok(report)
 }
 
@@ -272,7 +284,8 @@ fn list() -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure(request: &Measurement) -> Done {
+fn measure(request: &Measurement, medium: Option<&Medium>) -> Done {
+    medium.map_or(Ok(()), Medium::use_for_maps)?;
     println!("{}", request.in_this_process().map_err(|error| error.to_string())?);
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,7 @@
 //! Measurements in processes of their own. Such a process does not count memory that an earlier map
 //! left to the allocator.
 
+use crate::medium::Medium;
 use crate::threads::CheckFailed;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,7 +23,7 @@ pub(crate) trait Request: Serialize {
         let request = BTreeMap::from([(Self::KIND, self)]);
         let request = serde_json::to_string(&request).map_err(|error| failed(&error))?;
         let mut command = Command::new(program);
-        command.args([SUBCOMMAND, &request]);
+        command.args([SUBCOMMAND, &request, "--medium", &Medium::used().to_argument()]);
         Ok(command)
     }
 

@@ -89,6 +89,7 @@ fn params(settings: &Settings, text: Option<&Text>) -> Params {
         milliseconds: settings.time.as_millis() as u64,
         probe_mib: settings.probe_size() >> 20,
         text: text.map(about),
+        files: Vec::new(),
     }
 }
 
@@ -128,7 +129,7 @@ impl Run<'_> {
             if map.is_durable() {
                 quiet_disk();
             }
-            if T::BATCHED
+            if self.modes::<T>().contains(&true)
                 && (self.wants(Workload::Insert) || self.wants(Workload::Delete))
                 && let Some(filled) = self.fill::<T>(place, true)
             {
@@ -161,7 +162,7 @@ impl Run<'_> {
                 self.insert_and_delete_in_empty::<T>(place);
             }
             if self.wants(Workload::Grow) {
-                for &batched in modes::<T>() {
+                for &batched in self.modes::<T>() {
                     let operation = Operation::new(Workload::Grow, Variant::Only).batched(batched);
                     back_free_memory(self.settings.items);
                     self.throughput(place, operation, |bench| {
@@ -201,7 +202,7 @@ impl Run<'_> {
     fn insert_and_delete_in_empty<T: Target>(&mut self, place: Place) {
         back_free_memory(self.settings.items);
         let map = T::with_capacity(place.map, self.settings.items as usize);
-        for &batched in modes::<T>() {
+        for &batched in self.modes::<T>() {
             let operation = Operation::new(Workload::Insdel, Variant::Empty).batched(batched);
             self.throughput(place, operation, |bench| {
                 insdel::insert_and_delete(&map, bench, place.threads, batched)
@@ -215,7 +216,7 @@ impl Run<'_> {
         let all: [(Workload, Measure<T>); 2] =
             [(Workload::DeleteHalf, delete::to_half), (Workload::YcsbD, latest::reads)];
         for (workload, measure) in all {
-            for &batched in modes::<T>() {
+            for &batched in self.modes::<T>() {
                 if !self.wants(workload) {
                     continue;
                 }
@@ -402,7 +403,7 @@ impl Run<'_> {
     fn on_items<T: Target>(&mut self, place: Place, map: &T) {
         let threads = place.threads;
         for batched in [false, true] {
-            if batched && !map.gets_batches() {
+            if batched && !(self.measures_batches() && map.gets_batches()) {
                 continue;
             }
             let simple = |workload| Operation::new(workload, Variant::Only).batched(batched);
@@ -509,6 +510,16 @@ impl Run<'_> {
         }
     }
 
+    /// How the reads of a batch would overlap on an emulated device is not known.
+    fn measures_batches(&self) -> bool {
+        self.settings.medium.device_latency.is_none()
+    }
+
+    /// Returns the modes of a map: unbatched, and batched if the map has batches.
+    fn modes<T: Target>(&self) -> &'static [bool] {
+        if T::BATCHED && self.measures_batches() { &[false, true] } else { &[false] }
+    }
+
     fn announce(&self, place: Place, what: &str) {
         let Place { map, threads } = place;
         self.progress.set_message(format!("{map} · {what} · threads {threads}"));
@@ -524,11 +535,6 @@ impl Run<'_> {
 struct Place {
     map: MapName,
     threads: usize,
-}
-
-/// Returns the modes of a map: unbatched, and batched if the map has batches.
-fn modes<T: Target>() -> &'static [bool] {
-    if T::BATCHED { &[false, true] } else { &[false] }
 }
 
 fn needs_items(workload: Workload) -> bool {

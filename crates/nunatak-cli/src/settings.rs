@@ -2,6 +2,7 @@
 
 use crate::experiments::choice::{Experiment, Options};
 use crate::keys::{Indices, KeySpace, Popularity, Random, ZipfSamples};
+use crate::medium::Medium;
 use crate::targets::MapName;
 use crate::workloads::Workload;
 use clap::ValueEnum;
@@ -27,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) workloads: Vec<Workload>,
     pub(crate) experiments: Vec<Experiment>,
     pub(crate) options: Options,
+    pub(crate) medium: Medium,
     pub(crate) maps: Vec<MapName>,
     pub(crate) items: u64,
     pub(crate) threads: Vec<usize>,

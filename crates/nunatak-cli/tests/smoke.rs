@@ -217,12 +217,64 @@ fn the_papers_are_run_and_compared() {
     let read = |name: &str| fs::read_to_string(pages.join(name)).expect("a page");
     let front = read("index.html");
     assert!(front.contains("Lookups of numbers in RAM shall be fast") && front.contains("<svg"));
-    for name in ["map-nunatak.html", "paper-pea.html", "method.html", "data/rows.csv"] {
+    for name in ["map-dlht.html", "paper-pea.html", "method.html", "data/rows.csv"] {
         assert!(read(name).len() > 1000, "{name}");
     }
     // The folder has its run, and can be drawn again.
     nunatak(&directory, &["report", "pages"]);
     assert_eq!(read("index.html"), front);
+}
+
+/// The level for persistent memory runs on any file system, says on which, and flushes: an insert can't be
+/// faster than the line that it writes back. Nor is a get faster than the line that it reads.
+#[test]
+#[cfg(durable)]
+fn maps_in_files_flush_at_the_level_for_persistent_memory() {
+    let size = "--items 200 --threads 1 --repetitions 1 --milliseconds 1";
+    let level = "--durability persistent-memory --dir . --device-latency 10000,10000";
+    let maps = "iceberg-file,pea-file,turbo-file";
+    let directory = directory("durability");
+    let command = format!("bench insert get-hit --maps {maps} {size} {level} --json run.json");
+    let output = nunatak(&directory, &command.split_whitespace().collect::<Vec<_>>());
+    let text = String::from_utf8(output.stdout).expect("the tables are text");
+    assert!(text.contains("persistent-memory: ") && text.contains("by waits"), "{text}");
+    let json = fs::read_to_string(directory.join("run.json")).expect("the run");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("the run is JSON");
+    assert!(json["failures"].is_null(), "{}", json["failures"]);
+    let said = json["params"]["files"][0].as_str().expect("on what the files are");
+    assert!(said.contains("an emulation") && said.contains("10000 ns longer"), "{said}");
+    let rows = json["rows"].as_array().expect("rows");
+    for map in maps.split(',') {
+        let name = format!("{map}@persistent-memory, 10000+10000 ns");
+        let of_map: Vec<_> = rows.iter().filter(|row| row["map"] == name.as_str()).collect();
+        let insert = of_map.iter().find(|row| row["operation"] == "insert").expect("inserts");
+        assert!(insert["mops"].as_f64() <= Some(0.05), "{insert}");
+        let get = of_map.iter().find(|row| row["operation"] == "get-hit").expect("gets");
+        assert!(get["mops"].as_f64() <= Some(0.1), "{get}");
+        assert!(
+            of_map.iter().all(|row| !row["operation"].to_string().contains("batch")),
+            "{rows:?}"
+        );
+    }
+    // Nothing is left in the folder but what was asked for.
+    assert_eq!(fs::read_dir(&directory).expect("the folder").count(), 1);
+}
+
+/// Of 32 gets that are under way at a time each waits for its line, and so does one alone.
+#[test]
+fn gets_wait_for_memory_that_is_farther_away() {
+    let directory = directory("remote");
+    let command = "bench remote-memory --maps dlht,dashmap --items 1000 --milliseconds 1 \
+                   --device-latency 20000 --json run.json";
+    nunatak(&directory, &command.split_whitespace().collect::<Vec<_>>());
+    let json = fs::read_to_string(directory.join("run.json")).expect("the run");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("the run is JSON");
+    let points = json["figures"][0]["points"].as_array().expect("there are points");
+    let at: Vec<_> = points.iter().map(|point| point["at"].to_string()).collect();
+    assert_eq!(at, [r#"["dlht","0"]"#, r#"["dlht","20000"]"#], "maps of others have no prefetch");
+    let value = |measure: usize| points[1]["values"][measure].as_f64();
+    // The first of a group of 32 may have waited before the clock is looked at.
+    assert!(value(0) <= Some(1.7) && value(1) <= Some(0.051), "{}", points[1]);
 }
 
 /// The writes of a map of each kind do not depend on the machine.
@@ -232,7 +284,7 @@ fn writes_are_counted() {
     let directory = directory("accounting");
     let command = "bench accounting --items 1000 --milliseconds 1 --repetitions 1 --threads 1 \
                    --maps iceberg,pea,turbo --accounting-slots 2000 --accounting-loads 25 \
-                   --accounting-operations 50 --accounting-write-ns 94 --json run.json";
+                   --accounting-operations 50 --device-latency 305,94 --json run.json";
     nunatak(&directory, &command.split_whitespace().collect::<Vec<_>>());
     let json = fs::read_to_string(directory.join("run.json")).expect("the run");
     let json: serde_json::Value = serde_json::from_str(&json).expect("the run is JSON");
@@ -297,7 +349,7 @@ fn blocks_of_every_size_can_be_compared() {
 fn workloads_and_maps_are_listed() {
     let output = nunatak(&directory("list"), &["bench", "--list"]);
     let list = String::from_utf8(output.stdout).expect("the list is text");
-    assert!(["ycsb-f", "latency", "nunatak", "sharded"].iter().all(|name| list.contains(name)));
+    assert!(["ycsb-f", "latency", "dlht", "sharded"].iter().all(|name| list.contains(name)));
 }
 
 /// Maps of C++ are measured if they are in the build; the message about others says what to install.
@@ -369,5 +421,8 @@ fn wrong_arguments_are_refused() {
     assert!(refused(&["bench", "blobs", "--blobs-key-bytes", "7"]));
     assert!(refused(&["bench", "blobs", "--maps", "flurry", "--items", "9"]));
     assert!(refused(&["bench", "words", "--text", "absent.txt"]));
+    assert!(refused(&["bench", "skew", "--durability", "persistent-memory"]));
+    assert!(refused(&["bench", "insert", "--dir", "absent", "--items", "9"]));
+    assert!(refused(&["bench", "insert", "--durability", "interval:0"]));
     assert!(refused(&["report", "absent.json"]));
 }

@@ -6,6 +6,7 @@
 
 use super::choice::AccountingOptions;
 use super::figure::Figure;
+use crate::medium::DeviceLatency;
 use crate::named::Named as _;
 use crate::settings::Settings;
 use crate::targets::MapName;
@@ -100,34 +101,35 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
     };
     let failed = |error: Error| CheckFailed(error.to_string());
     let options = &settings.options.accounting;
+    let how = (options, settings.medium.device_latency);
     let part = |part: f64| (options.accounting_slots as f64 * part) as usize;
     let new = || Simulation::new(Persistency::Lines);
     if asked(["iceberg", "iceberg-file"]) {
         let (simulation, room) = (new(), Options::new().max_load(0.95).capacity(part(0.949)));
         let map: IcebergMap<u64, u64> = simulation.create(&room).map_err(failed)?;
-        count(&mut figure, options, "iceberg", &simulation, &of_one_value(&map))?;
+        count(&mut figure, how, "iceberg", &simulation, &of_one_value(&map))?;
     }
     if asked(["pea", "pea-file"]) {
         // Single hashing finds room for this many pairs.
         let room = Options::new().capacity(part(0.36));
         let simulation = new();
         let map: PeaMap<u64, u64> = simulation.create(&room).map_err(failed)?;
-        count(&mut figure, options, "pea", &simulation, &of_one_value(&map))?;
+        count(&mut figure, how, "pea", &simulation, &of_one_value(&map))?;
         let simulation = new();
         let map: PeaMultiMap<u64, u64> = simulation.create(&room).map_err(failed)?;
         for value in 0..MANY {
             (0..256).try_for_each(|key| map.insert(WITH_MANY + key, value)).map_err(failed)?;
         }
-        count(&mut figure, options, "pea, many values", &simulation, &of_many_values(&map))?;
+        count(&mut figure, how, "pea, many values", &simulation, &of_many_values(&map))?;
     }
     if asked(["turbo", "turbo-file"]) {
         // Two shards, one for each half of the hashes, reach the asked load factors.
         let (simulation, room) = (new(), Options::new().shards(2).capacity(part(0.7)));
         let map: TurboMap<u64, u64> = simulation.create(&room).map_err(failed)?;
-        count(&mut figure, options, "turbo", &simulation, &of_one_value(&map))?;
+        count(&mut figure, how, "turbo", &simulation, &of_one_value(&map))?;
         let simulation = new();
         let map: TurboBlobMap = simulation.create(&room).map_err(failed)?;
-        count(&mut figure, options, OF_STRINGS, &simulation, &of_byte_strings(&map))?;
+        count(&mut figure, how, OF_STRINGS, &simulation, &of_byte_strings(&map))?;
     }
     check(!figure.points.is_empty(), "this is for the maps iceberg, pea, turbo")?;
     figure.note(
@@ -164,7 +166,7 @@ const UNCOUNTED: &str = "";
 /// Adds a row for each operation, for each load factor that the map reaches.
 fn count(
     figure: &mut Figure,
-    options: &AccountingOptions,
+    (options, latency): (&AccountingOptions, Option<DeviceLatency>),
     name: &str,
     simulation: &Simulation,
     map: &Counted<'_>,
@@ -204,7 +206,7 @@ fn count(
         for ((operation, _), sums) in map.operations.iter().zip(&sums) {
             if *operation != UNCOUNTED {
                 let means = sums.means();
-                let device = device_ns(options, &means);
+                let device = latency.map(|latency| device_ns(latency, &means));
                 let bytes = [means[2], means[4]].map(|blocks| blocks.map(|blocks| blocks * BLOCK));
                 let values = means.into_iter().chain([device]).chain(bytes).collect();
                 figure.add(&[&name, &load, operation], values);
@@ -214,12 +216,9 @@ fn count(
     Ok(())
 }
 
-/// Returns the least time that an operation waits for a device, if the device's times are given.
-fn device_ns(options: &AccountingOptions, means: &[Option<f64>; 7]) -> Option<f64> {
-    options.accounting_read_ns.or(options.accounting_write_ns)?;
-    let read = means[2].unwrap_or(0.0) * options.accounting_read_ns.unwrap_or(0.0);
-    let written = means[5].unwrap_or(0.0) * options.accounting_write_ns.unwrap_or(0.0);
-    Some(read + written)
+/// Returns the least time that an operation waits for a device that reads blocks and writes lines.
+fn device_ns(latency: DeviceLatency, means: &[Option<f64>; 7]) -> f64 {
+    means[2].unwrap_or(0.0) * latency.read + means[5].unwrap_or(0.0) * latency.write
 }
 
 /// Makes an operation with its name.

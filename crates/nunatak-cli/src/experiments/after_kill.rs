@@ -8,12 +8,13 @@
 
 use super::figure::Figure;
 use crate::keys::{KeySpace, Random, value_of};
+use crate::medium::Medium;
 use crate::process::{self, Request as _};
 use crate::settings::Settings;
 use crate::statistics::Summary;
 use crate::targets::MapName;
 use crate::threads::{CheckFailed, check};
-use nunatak::durable::{DurableDesign, InFile, Map, Options};
+use nunatak::durable::{DurableDesign, InFile, Map};
 use nunatak::{Iceberg, Pea, Turbo};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead as _, BufReader};
@@ -107,8 +108,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
         }
     }
     figure.note(format!(
-        "One thread. The killed process was inserting, and had inserted all items before; the file \
-         is in the page cache. A touch is one of {GETS} random gets that had to restore a part of \
+        "One thread. The killed process was inserting, and had inserted all items before. A touch is one of {GETS} random gets that had to restore a part of \
          the map first; the others found it restored. A closed map, and a map that restores \
          everything while it is opened, have none. All restored: from the start of opening \
          until every segment or shard is, by len()."
@@ -120,7 +120,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Figure, CheckFailed> {
 fn once(left: &Fill) -> Result<Vec<Option<f64>>, CheckFailed> {
     let mut values = Vec::new();
     for used in [Use::Touch, Use::Restore] {
-        let directory = tempfile::tempdir();
+        let directory = Medium::used().folder();
         let directory = directory.map_err(|error| CheckFailed(format!("{}: {error}", left.map)))?;
         let left = Fill { path: directory.path().join("map"), ..left.clone() };
         match left.end {
@@ -178,7 +178,9 @@ pub(crate) fn fill(request: &Fill) -> Result<(), CheckFailed> {
 fn fill_design<D: DurableDesign>(request: &Fill) -> Result<(), CheckFailed> {
     let parent = parent_id();
     let failed = |error: nunatak::Error| CheckFailed(format!("{}: {error}", request.map));
-    let map: Map<u64, u64, D> = Map::create(&request.path).map_err(failed)?;
+    let map: Result<Map<u64, u64, D>, _> =
+        Map::create_with(&request.path, &Medium::used().options());
+    let map = map.map_err(failed)?;
     let keys = KeySpace::new(request.seed, false);
     let insert = |index| map.insert(keys.key(index), value_of(keys.key(index))).map_err(failed);
     for index in 0..request.items {
@@ -210,8 +212,9 @@ type Opened<D> = (Map<u64, u64, D>, Instant);
 
 /// Opens the file. Returns the map, and when opening began.
 fn open_left<D: DurableDesign>(left: &Fill) -> Result<Opened<D>, CheckFailed> {
+    let options = Medium::used().options().threads(1);
     let start = Instant::now();
-    let map = Map::open_with(&left.path, &Options::new().threads(1));
+    let map = Map::open_with(&left.path, &options);
     let map: Map<u64, u64, D> =
         map.map_err(|error| CheckFailed(format!("{}: {error}", left.map)))?;
     let is_as_left = map.recovery().was_closed == (left.end == End::Closed);

@@ -142,13 +142,6 @@ pub(crate) struct AccountingOptions {
     #[arg(long, value_name = "OPERATIONS", default_value_t = 2000,
           value_parser = value_parser!(u64).range(1..))]
     pub(super) accounting_operations: u64,
-    /// Nanoseconds that a device takes to read a block of 256 bytes (Optane: 305). Adds the
-    /// least time that an operation waits for the device.
-    #[arg(long, value_name = "NANOSECONDS")]
-    pub(super) accounting_read_ns: Option<f64>,
-    /// Nanoseconds that the device takes to write a line back (Optane: 94).
-    #[arg(long, value_name = "NANOSECONDS")]
-    pub(super) accounting_write_ns: Option<f64>,
 }
 
 #[cfg(durable)]

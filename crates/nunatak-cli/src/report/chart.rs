@@ -35,9 +35,10 @@ pub(crate) struct Group {
 }
 
 pub(super) const WIDTH: f64 = 640.0;
-const LABELS: f64 = 134.0;
-const VALUES: f64 = 132.0;
-const PLOT: f64 = WIDTH - LABELS - VALUES;
+/// The room for names: at least, at most, and for each of their characters.
+const LABELS: [f64; 2] = [134.0, 330.0];
+const CHARACTER: f64 = 7.9;
+const VALUES: f64 = 150.0;
 const BAR: f64 = 16.0;
 const STEP: f64 = 23.0;
 const TITLE: f64 = 30.0;
@@ -75,6 +76,13 @@ fn height_of(group: &Group) -> f64 {
     TITLE + group.bars.len() as f64 * STEP + GAP
 }
 
+/// Returns the room for the names of all bars.
+fn labels(groups: &[Group]) -> f64 {
+    let lengths = groups.iter().flat_map(|group| &group.bars).map(|bar| bar.label.chars().count());
+    let longest = lengths.max().unwrap_or(0) as f64;
+    (longest * CHARACTER + 12.0).clamp(LABELS[0], LABELS[1])
+}
+
 /// Returns the height of groups of bars.
 pub(super) fn height(groups: &[Group]) -> f64 {
     groups.iter().map(height_of).sum::<f64>() - GAP
@@ -87,7 +95,8 @@ pub(super) fn drawn_bars(groups: &[Group]) -> Markup {
     let in_sight = |mark: &&Mark| mark.value <= IN_SIGHT * longest;
     let marks = groups.iter().flat_map(|group| &group.marks).filter(in_sight);
     let highest = marks.map(|mark| mark.value).fold(longest, f64::max).max(f64::MIN_POSITIVE);
-    let x = |value: f64| LABELS + value / highest * PLOT;
+    let labels = labels(groups);
+    let x = |value: f64| labels + value / highest * (WIDTH - labels - VALUES);
     let tops = groups.iter().scan(0.0, |next, group| {
         let top = *next;
         *next += height_of(group);
@@ -98,7 +107,7 @@ pub(super) fn drawn_bars(groups: &[Group]) -> Markup {
             @let (first, bottom) = (top + TITLE, top + height_of(group) - GAP);
             @let (near, far): (Vec<&Mark>, Vec<&Mark>) = group.marks.iter().partition(in_sight);
             (text("group", [0.0, top + 18.0], "start", &group.title))
-            (line("axis", [LABELS; 2], [first - 3.0, bottom]))
+            (line("axis", [labels; 2], [first - 3.0, bottom]))
             @if !far.is_empty() {
                 @let names: Vec<&str> = far.iter().map(|mark| mark.label.as_str()).collect();
                 @let names = format!("{} →", names.join(", "));
@@ -110,7 +119,7 @@ pub(super) fn drawn_bars(groups: &[Group]) -> Markup {
                 (text("limit-name", at, anchor(&group.marks, mark), &mark.label))
             }
             @for (at, bar) in group.bars.iter().enumerate() {
-                (draw_bar(bar, first + at as f64 * STEP, x))
+                (draw_bar(bar, first + at as f64 * STEP, labels, x))
             }
         }
     }
@@ -127,13 +136,13 @@ fn anchor(marks: &[Mark], mark: &Mark) -> &'static str {
     }
 }
 
-fn draw_bar(bar: &Bar, top: f64, x: impl Fn(f64) -> f64) -> Markup {
+fn draw_bar(bar: &Bar, top: f64, labels: f64, x: impl Fn(f64) -> f64) -> Markup {
     let class = if bar.own { "own" } else { "peer" };
     let (middle, end) = (top + BAR / 2.0, x(bar.value));
     let from = bar.spread.map_or(end, |(_, max)| x(max).max(end)) + 6.0;
     html! {
-        (text(&format!("name {class}"), [LABELS - 8.0, middle + 4.5], "end", &bar.label))
-        rect class={ "bar " (class) } x=(LABELS) y=(px(top)) width=(px((end - LABELS).max(1.0)))
+        (text(&format!("name {class}"), [labels - 8.0, middle + 4.5], "end", &bar.label))
+        rect class={ "bar " (class) } x=(labels) y=(px(top)) width=(px((end - labels).max(1.0)))
             height=(BAR) rx="2.5" {}
         @if let Some((min, max)) = bar.spread { (line("spread", [x(min), x(max)], [middle; 2])) }
         text class={ "value " (class) } x=(px(from)) y=(px(middle + 4.5)) {

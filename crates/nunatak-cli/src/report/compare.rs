@@ -1,20 +1,16 @@
 //! Comparison of this project's maps with the best map of others.
 
 use super::{Report, Row};
-use crate::named::Named as _;
 use crate::targets::MapName;
-use clap::ValueEnum as _;
 
 /// Returns whether the row is about a map of this project.
 pub(crate) fn is_own(row: &Row) -> bool {
-    let is_it = |name: &&MapName| name.name() == row.map;
-    MapName::value_variants().iter().find(is_it).is_some_and(|name| name.is_own())
+    MapName::of_row(&row.map).is_some_and(MapName::is_own)
 }
 
 /// Returns whether the row is about a map that keeps its items in files.
-fn is_durable(row: &Row) -> bool {
-    let is_it = |name: &&MapName| name.name() == row.map;
-    MapName::value_variants().iter().find(is_it).is_some_and(|name| name.is_durable())
+pub(crate) fn is_durable(row: &Row) -> bool {
+    MapName::of_row(&row.map).is_some_and(MapName::is_durable)
 }
 
 /// Returns the throughput divided by that of the best peer. A batched row is also compared with
@@ -28,8 +24,12 @@ pub(crate) fn ratio_to_best_peer(report: &Report, row: &Row) -> Option<f64> {
 
 /// Returns the row of the fastest map of others: with the same operation, the same number of
 /// threads, and durable if `row` is. An unbatched row is not compared with batched ones.
+/// A map at another level of durability has no peers: theirs is the default one.
 pub(crate) fn best_peer<'a>(report: &'a Report, row: &Row) -> Option<&'a Row> {
     let mops = |row: &&Row| row.mops.unwrap_or(0.0);
+    if row.level().is_some() {
+        return None;
+    }
     report
         .rows
         .iter()
@@ -74,6 +74,13 @@ mod tests {
         assert_eq!(ratio("get-hit", 1), Some(50.0 / 20.5));
         assert_eq!(ratio("get-hit/batch", 2), Some(180.25 / 41.0));
         assert_eq!(ratio("space/grown", 1), None);
+        let mut report = report;
+        let is_it =
+            |row: &&mut Row| (row.map.as_str(), row.operation.as_str()) == ("dlht", "get-hit");
+        let row = report.rows.iter_mut().find(is_it).unwrap();
+        row.map = "dlht@persistent-memory".into();
+        let row = row.clone();
+        assert!(is_own(&row) && ratio_to_best_peer(&report, &row).is_none());
         let papaya = report.rows.iter().find(|row| row.map == "papaya").unwrap();
         assert_eq!(ratio_to_best_peer(&report, papaya), None);
     }

@@ -1,7 +1,7 @@
 //! The report as one self-contained page, with its style and charts.
 
 use super::chart::{self, Bar, Group, Line, Mark};
-use super::compare::{best_peer, distinct, is_own, ratio_to_best_peer};
+use super::compare::{best_peer, distinct, is_durable, is_own, ratio_to_best_peer};
 use super::format::{grouped, nanoseconds, number, thread_count};
 use super::parts::{charts, colour_of, figure, legend, section, table};
 use super::{PERCENTILES, Report, Row, beside, figures, fill};
@@ -69,12 +69,16 @@ pub(super) fn facts(report: &Report) -> Markup {
         ("Repetitions", Some(format!("{}, interleaved", params.repetitions))),
         ("Batch", Some(format!("{} operations", params.batch))),
         ("Text", params.text.clone()),
+        ("Maps in files", Some(params.files.join(" · ")).filter(|files| !files.is_empty())),
         ("Version", Some(format!("{}{commit}", machine.nunatak_version))),
     ];
     html! {
         dl.facts {
             @for (name, fact) in facts {
-                @if let Some(fact) = fact { div { dt { (name) } dd { (fact) } } }
+                @if let Some(fact) = fact {
+                    @let class = (fact.len() > 80).then_some("long");
+                    div class=[class] { dt { (name) } dd { (fact) } }
+                }
             }
         }
     }
@@ -101,15 +105,28 @@ pub(super) fn is_throughput(row: &Row) -> bool {
     row.mops.is_some() && row.filled().is_none()
 }
 
-/// Draws, for each base operation, this project's fastest row at the highest number of threads.
+/// Draws, for each operation, the fastest map of this project by single operations, beside the best
+/// map of others, and that same map in batches.
 fn highlights(report: &Report) -> Markup {
-    let own: Vec<&Row> =
+    let mut own: Vec<&Row> =
         report.rows.iter().filter(|row| is_own(row) && is_throughput(row)).collect();
+    // Maps in files are for another question, if there are maps in RAM.
+    if own.iter().any(|row| !is_durable(row)) {
+        own.retain(|row| !is_durable(row));
+    }
     let threads = own.iter().map(|row| row.threads).max().unwrap_or(0);
     let mops = |row: &Row| row.mops.unwrap_or(0.0);
     let fastest = |operation: &str| {
-        let of_it = |row: &&&Row| row.threads == threads && row.base_operation() == operation;
+        let of_it = |row: &&&Row| row.threads == threads && row.operation == operation;
         own.iter().filter(of_it).max_by(|a, b| mops(a).total_cmp(&mops(b)))
+    };
+    let batched = |row: &Row| {
+        let is_it = |it: &&&Row| {
+            (&it.map, it.threads) == (&row.map, threads)
+                && it.is_batched()
+                && it.base_operation() == row.operation
+        };
+        own.iter().find(is_it).copied()
     };
     let operations = distinct(own.iter().copied(), Row::base_operation);
     let tiles = html! {
@@ -122,15 +139,20 @@ fn highlights(report: &Report) -> Markup {
                     @if let Some((ratio, peer)) = versus {
                         span.versus { b { (number(ratio)) "×" } " " (peer.map) }
                     }
+                    @if let Some(batched) = batched(row) {
+                        span.versus { "in batches " b { (number(mops(batched))) } }
+                    }
                     @if let Some((share, class)) = row.share.zip(row.share_of) {
                         span.meter { i style=(format!("width:{:.1}%", (share * 100.0).min(100.0))) {} }
                         span.share { (whole(share)) " of limit (" (class.name()) ")" }
                     }
+                    @if let Some(warning) = row.unsteady() { span.unsteady { "⚠ " (warning) } }
                 }
             }
         }
     };
-    let lead = "the fastest form of each operation, in millions a second.";
+    let lead = "of each operation the fastest map of this project, one operation at a time, in millions \
+                a second; below it the same map in batches.";
     let lead = format!("{}; {lead}", thread_count(threads));
     section(!own.is_empty(), "nunatak at a glance", &lead, &tiles)
 }
@@ -150,7 +172,8 @@ fn throughput(report: &Report) -> Markup {
     let lead = "Millions of operations a second: the median of the repetitions, with a whisker \
                 from the slowest to the fastest. The dashed line is the limit of memory (an arrow \
                 points to one far off), and the percentage is the share of it that was reached. \
-                Behind it: times the best other map.";
+                Behind it: times the best other map, and ⚠ if the repetitions differ by a factor of two \
+                or more.";
     let operations = distinct(rows.iter().copied(), Row::base_operation);
     section(!rows.is_empty(), "Throughput", lead, &charts(operations.into_iter().map(chart)))
 }
@@ -162,7 +185,8 @@ pub(super) fn throughput_group(report: &Report, rows: &[&Row], threads: usize) -
         let share = row.share.map_or(String::new(), whole);
         let ratio = ratio_to_best_peer(report, row);
         let ratio = ratio.map_or(String::new(), |ratio| format!("{}×", number(ratio)));
-        let remarks = [share, ratio].into_iter().filter(|remark| !remark.is_empty());
+        let warning = row.unsteady().map_or(String::new(), |_| "⚠".to_owned());
+        let remarks = [share, ratio, warning].into_iter().filter(|remark| !remark.is_empty());
         Bar {
             label: row.label(),
             value: row.mops.unwrap_or(0.0),
@@ -337,7 +361,10 @@ fn all_rows(report: &Report) -> Markup {
             Some(row.threads.to_string()),
             Some(row.map.clone()),
             row.mops.map(number),
-            spread.map(|(min, max)| format!("{}–{}", number(min), number(max))),
+            spread.map(|(min, max)| {
+                let warning = if row.unsteady().is_some() { " ⚠" } else { "" };
+                format!("{}–{}{warning}", number(min), number(max))
+            }),
             row.share.map(whole),
             row.share_of.map(|class| class.name().to_owned()),
             ratio_to_best_peer(report, row).map(|ratio| format!("{}×", number(ratio))),

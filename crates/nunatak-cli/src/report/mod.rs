@@ -11,12 +11,15 @@ pub(crate) mod format;
 pub(crate) mod html;
 mod parts;
 pub(crate) mod picture;
+pub(crate) mod projection;
 pub(crate) mod terminal;
 
 use crate::experiments::figure::Figure;
 use crate::machine::Machine;
+use crate::medium::Medium;
 use crate::probe::Limit;
-use crate::settings::KeyOrder;
+use crate::settings::{KeyOrder, Settings};
+use crate::targets::MapName;
 use crate::workloads::AccessClass;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -42,6 +45,31 @@ pub(crate) struct Report {
 }
 
 impl Report {
+    /// Gives the maps of a run that an earlier version saved their present names.
+    pub(crate) fn rename_maps(&mut self) {
+        for row in &mut self.rows {
+            if row.map == "nunatak" {
+                "dlht".clone_into(&mut row.map);
+            }
+        }
+    }
+
+    /// Says on what the files of the maps are. A level of durability that is not the default one
+    /// becomes a part of the names of their rows: `iceberg-file@persistent-memory`.
+    pub(crate) fn say_medium(&mut self, settings: &Settings) {
+        if !settings.maps.iter().any(|map| map.is_durable()) {
+            return;
+        }
+        let medium = Medium::used();
+        self.params.files = vec![medium.said()];
+        let Some(label) = medium.label() else { return };
+        for row in &mut self.rows {
+            if MapName::of_row(&row.map).is_some_and(|map| map.is_durable() && map.is_own()) {
+                row.map = format!("{}@{label}", row.map);
+            }
+        }
+    }
+
     /// Adds what another run of the same machine has measured.
     pub(crate) fn add(&mut self, other: Self) {
         let has = |row: &Row| {
@@ -54,6 +82,11 @@ impl Report {
         let before = self.commands.len();
         new.iter_mut().for_each(|row| row.command = row.command.map(|command| command + before));
         self.rows.extend(new);
+        for files in other.params.files {
+            if !self.params.files.contains(&files) {
+                self.params.files.push(files);
+            }
+        }
         self.figures.extend(other.figures);
         self.failures.extend(other.failures);
         self.commands.extend(other.commands);
@@ -77,6 +110,9 @@ pub(crate) struct Params {
     pub(crate) probe_mib: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) text: Option<String>,
+    /// On what the files of maps are, and what an operation on them survives.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) files: Vec<String>,
 }
 
 /// One operation of one map with one number of threads.
@@ -146,6 +182,11 @@ impl Row {
         ])
     }
 
+    /// Returns the level of durability, and the emulated latency, if they are not the default ones.
+    pub(crate) fn level(&self) -> Option<&str> {
+        self.map.split_once('@').map(|(_, level)| level)
+    }
+
     /// Returns the operation without the mark of batching.
     pub(crate) fn base_operation(&self) -> &str {
         self.operation.strip_suffix("/batch").unwrap_or(&self.operation)
@@ -153,6 +194,13 @@ impl Row {
 
     pub(crate) fn is_batched(&self) -> bool {
         self.operation.ends_with("/batch")
+    }
+
+    /// Returns a warning if the repetitions say different things: then the median is chance.
+    pub(crate) fn unsteady(&self) -> Option<String> {
+        const MUCH: f64 = 2.0;
+        let factor = self.mops_max? / self.mops_min?;
+        (factor >= MUCH).then(|| format!("repetitions differ {}×", format::number(factor)))
     }
 
     /// Returns how full the map was at the end of a step of `fill`, in percents.
@@ -189,7 +237,7 @@ pub(crate) mod tests {
             ..Row::default()
         };
         let mut rows = Vec::new();
-        for (map, mops) in [("nunatak", 50.0), ("papaya", 20.5), ("a<b>&\"c", 10.25)] {
+        for (map, mops) in [("dlht", 50.0), ("papaya", 20.5), ("a<b>&\"c", 10.25)] {
             for threads in [1, 2] {
                 rows.push(throughput(map, "get-hit", threads, mops * threads as f64));
             }
@@ -215,8 +263,8 @@ pub(crate) mod tests {
                 ..Row::default()
             });
         }
-        rows.push(throughput("nunatak", "get-hit/batch", 2, 180.25));
-        for (map, mops) in [("nunatak", 12.0), ("papaya", 5.0)] {
+        rows.push(throughput("dlht", "get-hit/batch", 2, 180.25));
+        for (map, mops) in [("dlht", 12.0), ("papaya", 5.0)] {
             for percent in [5, 50, 95] {
                 rows.push(Row {
                     bytes_per_item: Some(1600.0 / f64::from(percent)),
@@ -261,6 +309,7 @@ pub(crate) mod tests {
                 milliseconds: 100,
                 probe_mib: 64,
                 text: None,
+                files: Vec::new(),
             },
             rows,
             limit: BTreeMap::from([(1, limit), (2, limit)]),
@@ -279,6 +328,28 @@ pub(crate) mod tests {
         all.add(other);
         assert_eq!(all.rows.last().and_then(|row| row.command), Some(1));
         assert_eq!((all.rows.len(), all.figures.len(), all.commands.len()), (rows + 1, 2, 2));
+    }
+
+    #[test]
+    fn rows_whose_repetitions_differ_warn() {
+        let mut report = example();
+        report.rows[0].mops_min = report.rows[0].mops_max.map(|most| most / 3.0);
+        assert_eq!(report.rows[0].unsteady().as_deref(), Some("repetitions differ 3.00×"));
+        assert_eq!(report.rows[1].unsteady(), None);
+        for page in [html::page(&report), terminal::tables(&report)] {
+            assert!(page.contains('⚠'), "{page}");
+        }
+        let files = folder::files(&report);
+        let warned = |name: &str| files.iter().any(|(it, page)| it == name && page.contains('⚠'));
+        assert!(warned("map-dlht.html") && !warned("map-papaya.html"));
+    }
+
+    #[test]
+    fn runs_of_earlier_versions_get_the_present_names() {
+        let mut report = example();
+        report.rows[0].map = "nunatak".into();
+        report.rename_maps();
+        assert_eq!(report, example());
     }
 
     #[test]

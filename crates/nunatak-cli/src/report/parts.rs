@@ -66,9 +66,35 @@ pub(super) fn legend(report: &Report, rows: &[&Row]) -> Markup {
     }
 }
 
-/// Returns the colour of a map's lines: its number among all maps of the report.
+/// How many kinds of lines there are.
+const COLOURS: usize = 10;
+
+/// Returns the number of a map's colour and dashes: its place among all maps of the report. Five colours
+/// that colour-blind readers can tell apart, as whole lines and as dashed ones.
 pub(super) fn colour_of(report: &Report, map: &str) -> usize {
-    const COLOURS: usize = 8;
     let maps = distinct(&report.rows, |row| row.map.as_str());
     maps.iter().position(|name| *name == map).unwrap_or(0) % COLOURS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::html::STYLE;
+    use crate::targets::MapName;
+
+    #[test]
+    fn the_compared_maps_have_lines_of_their_own() {
+        let style = |number: usize| {
+            let rule = STYLE.lines().find(|line| line.starts_with(&format!(".line.c{number} ")));
+            let colour = rule.and_then(|rule| rule.split_once("stroke: ")?.1.split_once(';'));
+            let dashes = STYLE.lines().find(|line| line.ends_with("{ stroke-dasharray: 7 4; }"));
+            let is_dashed = dashes.is_some_and(|rule| rule.contains(&format!(".line.c{number}")));
+            (colour.expect("a colour").0, is_dashed)
+        };
+        let styles: Vec<_> = (0..MapName::COMPARED.len()).map(style).collect();
+        assert!(styles.len() <= COLOURS);
+        for (at, style) in styles.iter().enumerate() {
+            assert!(!styles[..at].contains(style), "{style:?} twice");
+        }
+    }
 }

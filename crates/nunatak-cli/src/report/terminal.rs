@@ -22,6 +22,9 @@ pub(crate) fn tables(report: &Report) -> String {
         params.repetitions,
         params.batch
     );
+    for files in &params.files {
+        let _ = writeln!(text, "maps in files, {files}");
+    }
     let with =
         |has: fn(&Row) -> bool| report.rows.iter().filter(|row| has(row)).collect::<Vec<_>>();
     let throughput = with(|row| row.mops.is_some() && row.filled().is_none());
@@ -31,6 +34,11 @@ pub(crate) fn tables(report: &Report) -> String {
             "\nThroughput: millions of operations a second (share of the limit), min–max\n{}",
             throughput_table(report, &throughput)
         );
+        if throughput.iter().any(|row| row.unsteady().is_some()) {
+            text.push_str(
+                "⚠: the repetitions differ by a factor of two or more; the row says little\n",
+            );
+        }
     }
     let fill = with(|row| row.filled().is_some());
     if !fill.is_empty() {
@@ -126,6 +134,9 @@ fn throughput(row: &Row) -> String {
     }
     if let Some((min, max)) = row.mops_min.zip(row.mops_max).filter(|(min, max)| min < max) {
         let _ = write!(text, "\n{}–{}", number(min), number(max));
+    }
+    if row.unsteady().is_some() {
+        text.push_str(" ⚠");
     }
     text
 }

@@ -45,6 +45,12 @@ pub(crate) trait Target: Sync + Sized {
     /// Removes the key and returns its value.
     fn remove(&self, key: u64) -> Option<u64>;
 
+    /// Prefetches the lines that an operation on the key reads first. Called only for maps of this
+    /// [project](MapName::is_own).
+    fn prefetch(&self, _key: u64) {
+        unreachable!("the map has no prefetch");
+    }
+
     /// Calls [`get`](Self::get) for every key.
     fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) {
         for (key, value) in keys.iter().zip(values) {
@@ -143,7 +149,8 @@ pub(crate) trait WordTarget: Sync + Sized {
 )]
 pub(crate) enum MapName {
     /// nunatak::DlhtMap, and nunatak::DlhtBoxedMap for words.
-    Nunatak,
+    #[value(alias = "nunatak")]
+    Dlht,
     /// nunatak::IcebergMap, and nunatak::IcebergBoxedMap for words.
     Iceberg,
     /// nunatak::PeaMap, and nunatak::PeaBoxedMap for words.
@@ -254,7 +261,7 @@ pub(crate) enum MapName {
 impl MapName {
     /// The maps that are compared by default.
     pub(crate) const COMPARED: [Self; 9] = [
-        Self::Nunatak,
+        Self::Dlht,
         Self::Iceberg,
         Self::Pea,
         Self::Turbo,
@@ -264,6 +271,12 @@ impl MapName {
         Self::Flurry,
         Self::Sharded,
     ];
+
+    /// Returns the map of a row. The row's name may have a level of durability behind the map's.
+    pub(crate) fn of_row(row: &str) -> Option<Self> {
+        let name = row.split_once('@').map_or(row, |(name, _)| name);
+        Self::value_variants().iter().copied().find(|map| map.name() == name)
+    }
 
     /// Returns whether the map keeps its items in files.
     pub(crate) fn is_durable(self) -> bool {
@@ -296,7 +309,7 @@ impl MapName {
 
     /// Returns whether it is a map of this project.
     pub(crate) fn is_own(self) -> bool {
-        ["nunatak", "iceberg", "pea", "turbo"].iter().any(|own| self.name().starts_with(own))
+        ["dlht", "iceberg", "pea", "turbo"].iter().any(|own| self.name().starts_with(own))
     }
 }
 

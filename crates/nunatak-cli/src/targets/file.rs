@@ -1,6 +1,8 @@
 //! `nunatak::durable::IcebergMap`, `PeaMap` and `TurboMap` in a temporary file.
 
 use super::{MapName, Resizes, Target, Told};
+use crate::clock::Clock;
+use crate::medium::{Level, Medium, SlowMemory};
 use nunatak::durable::{DurableDesign, InFile, Map, Options};
 use nunatak::{Iceberg, Op, Stop, Strategy};
 use tempfile::TempDir;
@@ -9,22 +11,22 @@ pub(crate) struct Filed<D: DurableDesign> {
     map: Option<Map<u64, u64, D>>,
     options: Options,
     directory: TempDir,
+    /// Memory whose latency single operations wait for, if it is emulated.
+    slow: Option<SlowMemory>,
     /// Whether what is synced at once is an atomic batch.
     is_atomic: bool,
 }
 
-/// Returns the options that create and open a map of this name.
-fn options_of(name: MapName) -> Options {
+/// Returns the options that create and open a map of this name, in addition to those of the run.
+fn options_of(name: MapName, options: Options) -> Options {
     match name {
-        MapName::IcebergJournal => Options::new().journal(64 << 20),
-        MapName::IcebergHugePages => Options::new().huge_pages(true),
-        MapName::PeaFileSingle => Options::new().strategies(&[Strategy::Single]),
-        MapName::PeaFileTwoChoice => Options::new().strategies(&[Strategy::TwoChoice]),
-        MapName::PeaFileStash => Options::new().strategies(&[Strategy::Stash]),
-        MapName::PeaFileNoStash => {
-            Options::new().strategies(&[Strategy::Single, Strategy::TwoChoice])
-        }
-        _ => Options::new(),
+        MapName::IcebergJournal => options.journal(64 << 20),
+        MapName::IcebergHugePages => options.huge_pages(true),
+        MapName::PeaFileSingle => options.strategies(&[Strategy::Single]),
+        MapName::PeaFileTwoChoice => options.strategies(&[Strategy::TwoChoice]),
+        MapName::PeaFileStash => options.strategies(&[Strategy::Stash]),
+        MapName::PeaFileNoStash => options.strategies(&[Strategy::Single, Strategy::TwoChoice]),
+        _ => options,
     }
 }
 
@@ -36,11 +38,35 @@ impl<D: DurableDesign> Filed<D> {
         self.map.as_ref().expect("it is open but while it is opened again")
     }
 
-    fn create(name: MapName, options: Options) -> Self {
-        let directory = tempfile::tempdir().expect(WORKS);
+    fn create(name: MapName, items: Option<usize>) -> Self {
+        let medium = Medium::used();
+        let options = options_of(name, medium.options());
+        let options = match items {
+            Some(items) => options.capacity(items),
+            None => options,
+        };
+        let directory = medium.folder().expect(WORKS);
+        let slow = |read| SlowMemory::new(Clock::calibrated(), read);
+        let waits = medium.durability == Level::PersistentMemory;
+        let slow = medium.device_latency.filter(|_| waits).map(|latency| slow(latency.read));
         let map = Map::create_with(directory.path().join("map"), &options);
         let is_atomic = [MapName::PeaFileAtomic, MapName::TurboFileAtomic].contains(&name);
-        Self { map: Some(map.expect(WORKS)), options, directory, is_atomic }
+        Self { map: Some(map.expect(WORKS)), options, directory, slow, is_atomic }
+    }
+
+    /// Returns the map when the first line of an operation on the key has arrived.
+    #[inline(always)]
+    fn map_at(&self, key: u64) -> &Map<u64, u64, D>
+    where
+        Map<u64, u64, D>: Sync,
+    {
+        let map = self.map();
+        if let Some(slow) = &self.slow {
+            let asked = slow.ask();
+            map.prefetch(&key);
+            slow.wait(asked);
+        }
+        map
     }
 }
 
@@ -52,37 +78,42 @@ where
     const BATCHED: bool = true;
 
     fn with_capacity(name: MapName, items: usize) -> Self {
-        Self::create(name, options_of(name).capacity(items))
+        Self::create(name, Some(items))
     }
 
     fn empty(name: MapName) -> Self {
-        Self::create(name, options_of(name))
+        Self::create(name, None)
     }
 
     #[inline]
     fn get(&self, key: u64) -> Option<u64> {
-        self.map().get(&key)
+        self.map_at(key).get(&key)
     }
 
     #[inline]
     fn insert(&self, key: u64, value: u64) -> Option<u64> {
-        self.map().insert(key, value).expect(WORKS)
+        self.map_at(key).insert(key, value).expect(WORKS)
     }
 
     #[inline]
     fn update(&self, key: u64, value: u64) -> bool {
-        self.map().update(&key, value).expect(WORKS).is_some()
+        self.map_at(key).update(&key, value).expect(WORKS).is_some()
     }
 
     #[inline]
     fn modify(&self, key: u64, change: impl Fn(u64) -> u64) -> bool {
         let change = |value: &u64| Some(change(*value));
-        self.map().fetch_update(&key, change).expect(WORKS).is_ok()
+        self.map_at(key).fetch_update(&key, change).expect(WORKS).is_ok()
     }
 
     #[inline]
     fn remove(&self, key: u64) -> Option<u64> {
-        self.map().remove(&key).expect(WORKS)
+        self.map_at(key).remove(&key).expect(WORKS)
+    }
+
+    #[inline]
+    fn prefetch(&self, key: u64) {
+        self.map().prefetch(&key);
     }
 
     #[inline]

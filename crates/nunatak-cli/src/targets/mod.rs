@@ -63,7 +63,7 @@ macro_rules! with_target {
             }};
         }
         match $name {
-            MapName::Nunatak => body!(targets::Numbers<Dlht>, targets::Words<Dlht>),
+            MapName::Dlht => body!(targets::Numbers<Dlht>, targets::Words<Dlht>),
             MapName::Iceberg => body!(targets::Numbers<Iceberg>, targets::Words<Iceberg>),
             MapName::Pea => body!(targets::Numbers<Pea>, targets::Words<Pea>),
             MapName::Turbo => body!(targets::Numbers<Turbo>, targets::Words<Turbo>),

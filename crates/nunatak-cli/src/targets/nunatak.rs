@@ -111,6 +111,11 @@ where
         Self(M::empty())
     }
 
+    #[inline]
+    fn prefetch(&self, key: u64) {
+        self.0.prefetch(&key);
+    }
+
     fn levels(&self) -> Option<[f64; 3]> {
         self.0.stats().levels()
     }

@@ -6,11 +6,11 @@
 //!    synced, and renamed.
 //! 2. A change is admitted before it begins: the file is writable, no sync has failed, and there
 //!    is room for what the change stores.
-//! 3. A change is acknowledged after it has been made as durable as [`Durability`] says.
+//! 3. A change is acknowledged after it has been made as durable as [`Durability`](crate::durable::Durability) says.
 
 use super::content::MapInFile;
 use super::maintenance::Maintenance;
-use super::options::{Durability, Options};
+use super::options::Options;
 use super::session::{PORTION, Room, Session, admit, admit_new};
 use super::table::FileTable;
 use crate::error::{Error, FileError};
@@ -103,8 +103,7 @@ impl<T: MapInFile> FileMap<T> {
         if options.read_only {
             return Err(FileError::ReadOnly.into());
         }
-        let is_memory = options.durability == Durability::PersistentMemory;
-        Self::create_in(Backing::create(path.as_ref(), is_memory)?, options)
+        Self::create_in(Backing::create(path.as_ref(), options.media())?, options)
     }
 
     /// Opens a file, and recovers it if it was not closed.
@@ -151,8 +150,8 @@ impl<T: MapInFile> FileMap<T> {
     /// ```
     pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
         options.check()?;
-        let is_memory = options.durability == Durability::PersistentMemory;
-        Self::open_in(Backing::open(path.as_ref(), options.read_only, is_memory)?, options)
+        let backing = Backing::open(path.as_ref(), options.read_only, options.media())?;
+        Self::open_in(backing, options)
     }
 
     /// Opens a file, or creates it if there is none.

@@ -26,6 +26,10 @@
 //! | what is read may be taken back by a power cut | yes | yes | yes, until its change is acknowledged | no: durably linearizable |
 //! | costs, beyond the map in RAM | the page cache | that, and a sync at times | a sync for a change, or for a batch | a write-back of one cache line, and a fence |
 //!
+//! Where there is no persistent memory, that level is refused. To measure what it costs there,
+//! [`emulate_persistent_memory`](Options::emulate_persistent_memory) makes it flush and fence on any
+//! file system; then a power cut may leave anything.
+//!
 //! A sync of an [`IcebergMap`] writes every page in which something was changed, or with a
 //! [journal](Options::journal) only the changed slots. Opening a file with a journal tells a power
 //! failure from a killed process by the machine's boot id: changes after the last sync survive a

@@ -2,7 +2,9 @@
 
 use crate::full_disk::fill;
 use crate::temporary::{Temporary, error};
-use nunatak::durable::{Durability, IcebergMap, InFile, Options, Persistency, Simulation};
+use nunatak::durable::{
+    Durability, DurableDesign, IcebergMap, InFile, Options, Persistency, Simulation,
+};
 use nunatak::{Blocks, Error, FileError, Iceberg, Op, Outcome, Request, Stop, durable};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -337,6 +339,28 @@ fn ordinary_files_are_no_persistent_memory() {
         assert_eq!(refused, error(FileError::NotPersistentMemory));
         assert!(!path.as_ref().exists(), "a file was left");
     }
+}
+
+/// Every change writes its line back, in the page cache too: each insert and each removal takes at
+/// least the time of one line. Such a file is for this level alone.
+#[test]
+fn emulated_persistent_memory_flushes_every_change() {
+    fn flushes<D: DurableDesign>() {
+        let (path, latency) = (Temporary::new(), Duration::from_micros(300));
+        let level = Options::new().durability(Durability::PersistentMemory).shards(2).threads(1);
+        let options = level.clone().emulate_persistent_memory(latency);
+        let map: durable::Map<u64, u64, D> = durable::Map::create_with(&path, &options).unwrap();
+        let begin = Instant::now();
+        (0..10).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+        (0..5).for_each(|key| assert_eq!(map.remove(&key), Ok(Some(key))));
+        assert!(begin.elapsed() >= 15 * latency, "{:?}", begin.elapsed());
+        drop(map);
+        let map = durable::Map::<u64, u64, D>::open_with(&path, &options).unwrap();
+        assert_eq!((map.len(), map.get(&7)), (5, Some(7)));
+    }
+    flushes::<InFile<Iceberg>>();
+    flushes::<InFile<nunatak::Pea>>();
+    flushes::<InFile<nunatak::Turbo>>();
 }
 
 #[test]

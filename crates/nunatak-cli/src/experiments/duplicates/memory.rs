@@ -64,8 +64,10 @@ pub(super) fn by_kind(settings: &Settings) -> Result<Figure, CheckFailed> {
         if settings.maps.contains(&MapName::PeaFile) {
             use nunatak::durable;
             let failed = |error: &dyn std::fmt::Display| CheckFailed(error.to_string());
-            let directory = tempfile::tempdir().map_err(|error| failed(&error))?;
-            let map = durable::PeaMultiMap::<u64, u64>::create(directory.path().join("map"));
+            let medium = crate::medium::Medium::used();
+            let directory = medium.folder().map_err(|error| failed(&error))?;
+            let (path, options) = (directory.path().join("map"), medium.options());
+            let map = durable::PeaMultiMap::<u64, u64>::create_with(path, &options);
             let map = map.map_err(|error| failed(&error))?;
             let values = measure(
                 &pairs,

@@ -28,8 +28,10 @@ impl RamBlobs {
 #[cfg(durable)]
 impl FiledBlobs {
     pub(crate) fn new(key_bytes: usize, value_bytes: usize) -> Self {
-        let directory = tempfile::tempdir().expect(WORKS);
-        let map = nunatak::durable::TurboBlobMap::create(directory.path().join("map"));
+        let medium = crate::medium::Medium::used();
+        let directory = medium.folder().expect(WORKS);
+        let path = directory.path().join("map");
+        let map = nunatak::durable::TurboBlobMap::create_with(path, &medium.options());
         Self { map: map.expect(WORKS), key_bytes, value_bytes, _directory: directory }
     }
 }

@@ -25,8 +25,10 @@ impl RamMulti {
 #[cfg(durable)]
 impl FiledMulti {
     pub(crate) fn new() -> Self {
-        let directory = tempfile::tempdir().expect(super::WORKS);
-        let map = nunatak::durable::PeaMultiMap::create(directory.path().join("map"));
+        let medium = crate::medium::Medium::used();
+        let directory = medium.folder().expect(super::WORKS);
+        let path = directory.path().join("map");
+        let map = nunatak::durable::PeaMultiMap::create_with(path, &medium.options());
         Self { map: map.expect(super::WORKS), _directory: directory }
     }
 }
@@ -96,8 +98,9 @@ impl_subject!(
     fn reopen(self) -> (Self, Option<f64>) {
         let Self { map, _directory: directory } = self;
         map.close().expect(super::WORKS);
+        let options = crate::medium::Medium::used().options();
         let begin = std::time::Instant::now();
-        let map = nunatak::durable::PeaMultiMap::open(directory.path().join("map"));
+        let map = nunatak::durable::PeaMultiMap::open_with(directory.path().join("map"), &options);
         let milliseconds = begin.elapsed().as_secs_f64() * 1e3;
         (Self { map: map.expect(super::WORKS), _directory: directory }, Some(milliseconds))
     }

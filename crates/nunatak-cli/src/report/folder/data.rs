@@ -1,8 +1,10 @@
 //! The data of the charts, as comma-separated values.
 
+use super::curves::curves;
 use super::shared::{File, file_name, maps};
 use crate::experiments::figure::Figure;
 use crate::papers::{self, Paper};
+use crate::report::projection::THREADS;
 use crate::report::{PERCENTILES, Report, Row};
 
 /// The file of the rows of all maps.
@@ -14,6 +16,7 @@ pub(super) fn files(report: &Report) -> Vec<File> {
     for map in maps(report) {
         let rows: Vec<&Row> = report.rows.iter().filter(|row| row.map == map).collect();
         files.push((of_map(map), of_rows(&rows)));
+        files.push((of_projections(map), projections(report, map)));
     }
     files.extend(
         report
@@ -28,6 +31,10 @@ pub(super) fn files(report: &Report) -> Vec<File> {
 
 pub(super) fn of_map(map: &str) -> String {
     format!("data/map-{}.csv", file_name(map))
+}
+
+pub(super) fn of_projections(map: &str) -> String {
+    format!("data/projection-{}.csv", file_name(map))
 }
 
 pub(super) fn of_figure(at: usize, figure: &Figure) -> String {
@@ -63,6 +70,29 @@ fn of_rows(rows: &[&Row]) -> String {
         let all = numbers.into_iter().chain(levels).chain([row.milliseconds]).chain(latencies);
         let place = [row.map.clone(), row.operation.clone(), row.threads.to_string()];
         text += &line(place.into_iter().chain(all.map(written)));
+    }
+    text
+}
+
+/// What was measured, what the model projects from it, and what papers tell.
+fn projections(report: &Report, map: &str) -> String {
+    let mut text = line(["operation", "threads", "kind", "M/s", "least M/s", "most M/s"]);
+    for curve in curves(report, map) {
+        let mut add = |threads: usize, kind: &str, mops: f64, range: Option<(f64, f64)>| {
+            let (least, most) = range.unzip();
+            let place = [curve.operation.to_owned(), threads.to_string(), kind.to_owned()];
+            text += &line(place.into_iter().chain([Some(mops), least, most].map(written)));
+        };
+        for &(threads, mops) in &curve.projection.measured {
+            add(threads, "measured", mops, None);
+        }
+        for threads in THREADS {
+            let (mops, range) = (curve.projection.at(threads), curve.projection.range(threads));
+            add(threads, "projection", mops, Some(range));
+        }
+        for told in &curve.told {
+            add(told.threads, "paper", told.mops, None);
+        }
     }
     text
 }

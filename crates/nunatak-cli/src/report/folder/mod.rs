@@ -1,11 +1,13 @@
 //! A folder of pages about a run, which needs no network: a front page, a page for each map and for
 //! each paper, and one about the method. Each chart has its command and its data beside it.
 
+mod curves;
 mod data;
 mod front;
 mod map;
 mod narrow;
 mod paper;
+mod projected;
 mod shared;
 
 use super::html::STYLE;
@@ -52,7 +54,9 @@ fn page(report: &Report, title: &str, content: &Markup) -> String {
                     nav {
                         a href="index.html" { "Which map" }
                         @for paper in papers::all() {
-                            a href=(format!("paper-{}.html", paper.id)) { (paper.venue) }
+                            a href=(format!("paper-{}.html", paper.id)) {
+                                (paper.title.split(':').next().unwrap_or_default())
+                            }
                         }
                         a href="method.html" { "Method" }
                     }
@@ -74,6 +78,7 @@ fn method(report: &Report) -> Markup {
     html! {
         (single::facts(report))
         (single::method(report))
+        (projected::method())
         section {
             h2 { "Commands" }
             p.lead { "The run is in " a href="data/run.json" { "data/run.json" } "." }
@@ -107,7 +112,7 @@ mod tests {
                 assert!(names.contains(target), "{name} links to {target}");
             }
         }
-        for page in ["index.html", "method.html", "map-nunatak.html", "paper-dlht.html"] {
+        for page in ["index.html", "method.html", "map-dlht.html", "paper-dlht.html"] {
             assert!(names.contains(page), "{page} is missing");
         }
     }

@@ -1,4 +1,5 @@
-//! Bars that a telephone can show: the name above each bar, 340 units wide, which are pixels there.
+//! Bars that a telephone can show: the name above each bar, in two lines if it is long; 340 units wide,
+//! which are pixels there.
 //!
 //! A bar of this project has an outline and a bold name besides its colour, so that colours are not
 //! needed to tell it.
@@ -9,8 +10,10 @@ use maud::{Markup, html};
 const WIDTH: f64 = 340.0;
 const STEP: f64 = 36.0;
 const BAR: f64 = 11.0;
-/// The longest name in characters.
-const LONGEST: usize = 38;
+/// The height of a further line of a name.
+const LINE: f64 = 15.0;
+/// The longest line of a name in characters.
+const LONGEST: usize = 36;
 
 /// A bar.
 pub(super) struct Bar {
@@ -44,28 +47,50 @@ fn draw(
     text: impl Fn(&Bar) -> String,
     middle: Option<f64>,
 ) -> Markup {
-    let height = bars.len() as f64 * STEP + 4.0;
+    let names: Vec<Vec<String>> = bars.iter().map(|bar| lines_of(&bar.name)).collect();
+    let tops = names.iter().scan(0.0, |next, lines| {
+        let top = *next;
+        *next += STEP + (lines.len() - 1) as f64 * LINE;
+        Some(top)
+    });
+    let tops: Vec<f64> = tops.collect();
+    let lines: usize = names.iter().map(|lines| lines.len() - 1).sum();
+    let height = bars.len() as f64 * STEP + lines as f64 * LINE + 4.0;
     html! {
         svg role="img" viewBox=(format!("0 0 {WIDTH:.0} {height:.0}"))
             xmlns="http://www.w3.org/2000/svg" {
             title { (title) }
-            @for (at, bar) in bars.iter().enumerate() {
-                @let (top, (from, to)) = (at as f64 * STEP, ends(bar));
+            @for ((bar, lines), &top) in bars.iter().zip(&names).zip(&tops) {
+                @let (from, to) = ends(bar);
                 @let class = if bar.own { "own" } else { "peer" };
-                text class={ "name " (class) } x="0" y=(format!("{:.1}", top + 13.0)) {
-                    (shortened(&bar.name))
+                @let first = top + 18.0 + (lines.len() - 1) as f64 * LINE;
+                @for (at, line) in lines.iter().enumerate() {
+                    text class={ "name " (class) } x="0"
+                        y=(format!("{:.1}", top + 13.0 + at as f64 * LINE)) { (line) }
                 }
                 text class={ "value " (class) } x=(WIDTH) y=(format!("{:.1}", top + 13.0))
                     text-anchor="end" { (text(bar)) }
                 rect class={ "bar " (class) } x=(format!("{:.1}", from * WIDTH))
-                    y=(format!("{:.1}", top + 18.0))
+                    y=(format!("{first:.1}"))
                     width=(format!("{:.1}", ((to - from) * WIDTH).max(1.0))) height=(BAR) rx="2" {}
-            }
-            @if let Some(middle) = middle {
-                line class="mid" x1=(middle * WIDTH) x2=(middle * WIDTH) y1="0"
-                    y2=(format!("{height:.0}")) {}
+                @if let Some(middle) = middle {
+                    line class="mid" x1=(middle * WIDTH) x2=(middle * WIDTH)
+                        y1=(format!("{:.1}", first - 3.0)) y2=(format!("{:.1}", first + BAR + 3.0)) {}
+                }
             }
         }
+    }
+}
+
+/// Breaks a name into at most two lines, between words.
+fn lines_of(name: &str) -> Vec<String> {
+    if name.chars().count() <= LONGEST {
+        return vec![name.to_owned()];
+    }
+    let end = name.char_indices().nth(LONGEST).map_or(name.len(), |(at, _)| at);
+    match name[..end].rfind(' ') {
+        Some(space) => vec![name[..space].to_owned(), shortened(&name[space + 1..])],
+        None => vec![shortened(name)],
     }
 }
 
@@ -85,8 +110,13 @@ mod tests {
         let bar = |value| Bar { name: "x".repeat(50), value, own: value > 5.0 };
         let drawn = bars("title", "M/s", &[bar(10.0), bar(2.5)]).into_string();
         assert!(drawn.contains("width=\"340.0\"") && drawn.contains("width=\"85.0\""), "{drawn}");
-        assert!(drawn.contains("10.0 M/s") && drawn.contains(&format!("{}…", "x".repeat(37))));
+        assert!(drawn.contains("10.0 M/s") && drawn.contains(&format!("{}…", "x".repeat(35))));
         assert_eq!(drawn.matches("bar own").count(), 1);
+        let name = "table 2: latency of positive queries, persistent memory, p99.9";
+        assert_eq!(
+            lines_of(name),
+            ["table 2: latency of positive", "queries, persistent memory, p99.9"]
+        );
         let drawn = factors("title", &[bar(10.0), bar(0.1), bar(1e6)]).into_string();
         assert_eq!(drawn.matches("width=\"85.0\"").count(), 2, "{drawn}");
         assert!(drawn.contains("width=\"170.0\""), "a far factor ends at the edge: {drawn}");

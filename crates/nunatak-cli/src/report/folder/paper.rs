@@ -73,7 +73,7 @@ fn chart(at: usize, experiment: &Figure) -> Markup {
         |measure: &usize| experiment.points.iter().any(|point| point.values[*measure].is_some());
     let Some(measure) = (0..experiment.measures.len()).find(has) else { return Markup::default() };
     let bar = |point: &Point| {
-        let own = ["nunatak", "iceberg", "pea", "turbo", "records", "inline", "own"];
+        let own = ["dlht", "iceberg", "pea", "turbo", "records", "inline", "own"];
         let own = point.at.iter().any(|at| own.iter().any(|own| at.starts_with(own)));
         Some(Bar { name: point.at.join(" · "), value: point.values[measure]?, own })
     };

@@ -48,3 +48,16 @@ pub(super) fn commands(report: &Report, rows: &[&Row]) -> String {
     let lines = numbers.into_iter().flatten().filter_map(|number| report.commands.get(number));
     lines.map(String::as_str).collect::<Vec<_>>().join("\n")
 }
+
+/// Marks the name of a row whose repetitions say different things.
+pub(super) fn marked(row: &Row, name: String) -> String {
+    if row.unsteady().is_some() { format!("{name} ⚠") } else { name }
+}
+
+/// Says what the marks of these rows mean, if one has a mark.
+pub(super) fn about_marks(rows: &[&Row]) -> &'static str {
+    match rows.iter().any(|row| row.unsteady().is_some()) {
+        true => " ⚠: its repetitions differ by a factor of two or more, so it says little.",
+        false => "",
+    }
+}

@@ -14,6 +14,7 @@ mod sled;
 mod store;
 
 use super::{MapName, Target};
+use crate::medium::Medium;
 use std::path::Path;
 use store::{Outcome, Store};
 use tempfile::TempDir;
@@ -48,7 +49,7 @@ impl Stored {
 
 impl Target for Stored {
     fn with_capacity(name: MapName, items: usize) -> Self {
-        let directory = tempfile::tempdir().expect(WORKS);
+        let directory = Medium::used().folder().expect(WORKS);
         let store = Some(open(name, directory.path(), items).expect(WORKS));
         Self { store, name, items, directory }
     }

@@ -20,6 +20,17 @@ use std::time::{Duration, Instant};
 /// After a refusal for want of room the disk is not asked for as long as this.
 const PATIENCE: Duration = Duration::from_millis(10);
 
+/// What a file is on, and how its stores become durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Media {
+    /// A disk, behind the page cache: by syncs.
+    PageCache,
+    /// Persistent memory: by write-backs of lines, and fences.
+    PersistentMemory,
+    /// A disk that is used like persistent memory, to measure that. A line takes so much longer.
+    Emulated(Duration),
+}
+
 /// A file, and how its stores become durable.
 #[derive(Debug)]
 pub struct Backing {
@@ -30,6 +41,9 @@ pub struct Backing {
     is_private: bool,
     /// Whether the file is on persistent memory, and is used as such.
     is_persistent_memory: bool,
+    /// Whether the file is used as such though it may be on a disk: then how much longer a line takes
+    /// that is written back.
+    emulated: Option<Duration>,
     /// In a simulation: it is told of every event.
     recorder: Option<Arc<Recorder>>,
     /// A number for this file since the machine was started, if it is known.
@@ -48,10 +62,19 @@ pub(crate) struct Unpublished {
     is_published: bool,
 }
 
+impl Media {
+    fn emulated(self) -> Option<Duration> {
+        match self {
+            Self::Emulated(latency) => Some(latency),
+            Self::PageCache | Self::PersistentMemory => None,
+        }
+    }
+}
+
 impl Backing {
     /// Creates a file that appears at `path` when it is [published](Self::publish), and not before:
     /// no process finds a half-made file.
-    pub(crate) fn create(path: &Path, persistent_memory: bool) -> Result<Self, Error> {
+    pub(crate) fn create(path: &Path, media: Media) -> Result<Self, Error> {
         let unpublished = Unpublished::new(path, "new")?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = rustix::fs::open(&unpublished.temporary, flags, Mode::from_raw_mode(0o644))
@@ -62,7 +85,8 @@ impl Backing {
             file,
             is_read_only: false,
             is_private: false,
-            is_persistent_memory: persistent_memory,
+            is_persistent_memory: media != Media::PageCache,
+            emulated: media.emulated(),
             recorder: None,
             temporary,
             full: Mutex::default(),
@@ -74,11 +98,7 @@ impl Backing {
     }
 
     /// Opens a file that exists.
-    pub(crate) fn open(
-        path: &Path,
-        is_read_only: bool,
-        persistent_memory: bool,
-    ) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path, is_read_only: bool, media: Media) -> Result<Self, Error> {
         let access = if is_read_only { OFlags::RDONLY } else { OFlags::RDWR };
         // Does not wait for the other end of a pipe.
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -89,7 +109,8 @@ impl Backing {
             file,
             is_read_only,
             is_private: false,
-            is_persistent_memory: persistent_memory && !is_read_only,
+            is_persistent_memory: media != Media::PageCache && !is_read_only,
+            emulated: media.emulated(),
             recorder: None,
             temporary: None,
             full: Mutex::default(),
@@ -117,6 +138,7 @@ impl Backing {
             is_read_only: true,
             is_private: true,
             is_persistent_memory: false,
+            emulated: None,
             recorder: None,
             since: self.since,
             temporary: None,
@@ -136,6 +158,7 @@ impl Backing {
             is_read_only: false,
             is_private: true,
             is_persistent_memory: false,
+            emulated: None,
             recorder: None,
             since: None,
             temporary: None,
@@ -175,6 +198,7 @@ impl Backing {
             is_read_only: false,
             is_private: false,
             is_persistent_memory,
+            emulated: None,
             recorder: Some(recorder),
             since: Some(before + u64::from(was_started_again)),
             temporary: None,
@@ -354,7 +378,7 @@ impl Backing {
         if self.is_read_only {
             // Changes by recovery stay in this process.
             MapFlags::PRIVATE
-        } else if self.is_persistent_memory && self.recorder.is_none() {
+        } else if self.is_persistent_memory && self.emulated.is_none() && self.recorder.is_none() {
             MapFlags::SHARED_VALIDATE | MapFlags::SYNC
         } else {
             MapFlags::SHARED
@@ -429,7 +453,7 @@ impl Backing {
     pub(super) fn flush(&self, address: *const u8, bytes: usize) {
         if self.is_persistent_memory {
             match &self.recorder {
-                None => flush::flush(address, bytes),
+                None => flush::flush(address, bytes, self.emulated),
                 Some(recorder) => recorder.flush(address, bytes),
             }
         }

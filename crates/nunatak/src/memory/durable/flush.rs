@@ -1,6 +1,7 @@
 //! Writing cache lines back to persistent memory.
 
 use core::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
 
 /// The instruction with which the processor writes a line back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,13 +100,27 @@ pub(super) fn is_supported() -> bool {
 }
 
 /// Starts to write the lines of a range back. They are durable after a [`fence`] of
-/// this thread.
+/// this thread. Each line takes `longer` than it does, if that is asked for.
 #[inline]
-pub(super) fn flush(address: *const u8, bytes: usize) {
+pub(super) fn flush(address: *const u8, bytes: usize, longer: Option<Duration>) {
     let instruction = instruction();
     let first = address.addr() & !(LINE - 1);
     for line in (first..address.addr() + bytes).step_by(LINE) {
         write_back(instruction, line);
+        if let Some(longer) = longer {
+            wait(longer);
+        }
+    }
+}
+
+/// Waits without giving the processor away: a sleep takes far longer than a line.
+#[cold]
+fn wait(time: Duration) {
+    if !time.is_zero() {
+        let begin = Instant::now();
+        while begin.elapsed() < time {
+            core::hint::spin_loop();
+        }
     }
 }
 
@@ -173,7 +188,7 @@ mod tests {
     #[test]
     fn lines_are_written_back_and_stay_as_they_are() {
         let bytes: Vec<u8> = (0..=255).collect();
-        flush(bytes.as_ptr(), bytes.len());
+        flush(bytes.as_ptr(), bytes.len(), None);
         fence();
         assert!(bytes.iter().copied().eq(0..=255));
         if is_supported() {

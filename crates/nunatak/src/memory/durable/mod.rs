@@ -41,7 +41,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use backing::{Backing, Unpublished, kind_of, schema_of};
+pub(crate) use backing::{Backing, Media, Unpublished, kind_of, schema_of};
 pub(crate) use beside::{copy_beside, file_for_snapshot};
 pub use damage::Forced;
 pub(crate) use header::{Description, Kind};

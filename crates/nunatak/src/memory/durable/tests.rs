@@ -1,6 +1,6 @@
 //! The order of a pool's steps, between which a crash may come.
 
-use super::{Backing, Durable, Event, Kind, PAGE, Paged, Pool, Recorder, Wanted};
+use super::{Backing, Durable, Event, Kind, Media, PAGE, Paged, Pool, Recorder, Wanted};
 use crate::memory::{Medium, Part, Region};
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -131,11 +131,11 @@ fn a_file_appears_when_it_is_complete_or_leaves_nothing() {
         std::fs::read_dir(directory.path()).unwrap().map(|it| it.unwrap().file_name()).collect()
     };
     let path = directory.path().join("map");
-    let refused = Backing::create(&path, false).unwrap();
+    let refused = Backing::create(&path, Media::PageCache).unwrap();
     assert!(!path.exists() && names().len() == 1);
     drop(refused);
     assert!(names().is_empty(), "{:?} is left", names());
-    let mut kept = Backing::create(&path, false).unwrap();
+    let mut kept = Backing::create(&path, Media::PageCache).unwrap();
     kept.unpublished().unwrap().publish().unwrap();
     drop(kept);
     assert_eq!(names(), ["map"]);
