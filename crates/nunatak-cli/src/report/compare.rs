@@ -74,7 +74,6 @@ mod tests {
         assert_eq!(ratio("get-hit", 1), Some(50.0 / 20.5));
         assert_eq!(ratio("get-hit/batch", 2), Some(180.25 / 41.0));
         assert_eq!(ratio("space/grown", 1), None);
-        let mut report = report;
         let is_it =
             |row: &&mut Row| (row.map.as_str(), row.operation.as_str()) == ("dlht", "get-hit");
         let row = report.rows.iter_mut().find(is_it).unwrap();
