@@ -115,6 +115,18 @@ fn maps_in_files_behave() {
 }
 
 #[test]
+fn a_file_has_the_room_that_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = durable::PeaMap::<u64, u64>::create(folder.path().join("map")).unwrap();
+    let before = map.file_bytes();
+    TryConcurrentMap::reserve(&map, 100_000).unwrap();
+    let reserved = map.file_bytes();
+    assert!(reserved > before + 16 * 100_000);
+    TryConcurrentMap::shrink_to_fit(&map).unwrap();
+    assert!(map.file_bytes() < reserved);
+}
+
+#[test]
 fn a_file_that_is_only_read_refuses_changes() {
     fn changes<M: TryConcurrentMap<u64, u64>>(map: &M) -> Result<(), M::Error> {
         map.insert(2, 20)?;

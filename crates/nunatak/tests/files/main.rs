@@ -33,4 +33,5 @@ mod sampling;
 mod turbo_files;
 mod typed_files;
 mod typed_model;
+mod typed_whole;
 mod write_ahead;
