@@ -19,6 +19,9 @@ use shared::{File, maps, page_of_map};
 /// What the pages need besides the style of the single page.
 const OWN_STYLE: &str = include_str!("folder.css");
 
+/// Charts as files: run by the page itself, which fetches nothing.
+const SCRIPT: &str = include_str!("charts.js");
+
 /// Returns all files of the folder, except for the run itself.
 pub(crate) fn files(report: &Report) -> Vec<File> {
     let mut files = vec![
@@ -68,6 +71,7 @@ fn page(report: &Report, title: &str, content: &Markup) -> String {
                     }
                 }
                 main { (content) }
+                script { (PreEscaped(SCRIPT)) }
             }
         }
     };
@@ -104,8 +108,11 @@ mod tests {
         assert_eq!(names.len(), files.len(), "two files have one name");
         names.insert("data/run.json".to_owned());
         for (name, content) in files.iter().filter(|(name, _)| name.ends_with(".html")) {
-            let content = content.replace("http://www.w3.org/2000/svg", "");
-            let fetches = ["http", "<script", "<link", "url(", "src="];
+            // The script only: what it fetches would be of other pages, too.
+            assert_eq!(content.matches("<script>").count(), 1);
+            assert!(content.contains(SCRIPT) && !SCRIPT.contains("fetch") && !SCRIPT.contains("http"));
+            let content = content.replace("http://www.w3.org/2000/svg", "").replace(SCRIPT, "");
+            let fetches = ["http", "<script ", "<link", "url(", "src="];
             assert!(fetches.iter().all(|way| !content.contains(way)), "{name}");
             for link in content.split("href=\"").skip(1) {
                 let target = link.split('"').next().unwrap_or_default();
