@@ -110,7 +110,9 @@ mod tests {
         for (name, content) in files.iter().filter(|(name, _)| name.ends_with(".html")) {
             // The script only: what it fetches would be of other pages, too.
             assert_eq!(content.matches("<script>").count(), 1);
-            assert!(content.contains(SCRIPT) && !SCRIPT.contains("fetch") && !SCRIPT.contains("http"));
+            assert!(
+                content.contains(SCRIPT) && !SCRIPT.contains("fetch") && !SCRIPT.contains("http")
+            );
             let content = content.replace("http://www.w3.org/2000/svg", "").replace(SCRIPT, "");
             let fetches = ["http", "<script ", "<link", "url(", "src="];
             assert!(fetches.iter().all(|way| !content.contains(way)), "{name}");
