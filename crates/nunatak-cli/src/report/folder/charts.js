@@ -3,7 +3,7 @@
 (() => {
   const shown = [
     "display", "fill", "fill-opacity", "font-family", "font-size", "font-variant-numeric", "font-weight", "opacity",
-    "stroke", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "stroke-opacity", "stroke-width", "text-anchor",
+    "paint-order", "stroke", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "stroke-opacity", "stroke-width", "text-anchor",
   ];
 
   // The chart with the page's styles in its elements.
