@@ -90,6 +90,7 @@ fn maintain(table: &impl FileTable, durability: Durability, signal: &Signal) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::durable::{IcebergMap, Options, PeaMap};
     use crate::memory::durable::Pool;
     use crate::sync::{AtomicUsize, Ordering};
 
@@ -155,5 +156,46 @@ mod tests {
         assert!(syncs(Durability::Process, true, true) >= 2);
         assert_eq!(syncs(Durability::Process, false, false), 0);
         assert_eq!(syncs(Durability::Interval(Duration::from_secs(3600)), false, false), 0);
+    }
+
+    /// Whether something comes to be, on a machine that may be busy.
+    fn comes(is_there: impl Fn() -> bool) -> bool {
+        let begin = Instant::now();
+        while !is_there() && begin.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        is_there()
+    }
+
+    /// A doubling leaves entries in their old slots, too, until a sync.
+    #[test]
+    fn a_doubling_ends_without_a_request() {
+        let directory = tempfile::tempdir().unwrap();
+        // So few entries that no insert waits for a sync to make room.
+        let options = Options::new().max_load(0.5);
+        let map: IcebergMap<u64, u64> =
+            IcebergMap::create_with(directory.path().join("map"), &options).unwrap();
+        let before = map.stats().blocks;
+        let has_moved = || {
+            let stats = map.stats();
+            stats.blocks > before && stats.unsettled_blocks == 0
+        };
+        let mut keys = 0..;
+        while !has_moved() {
+            keys.by_ref().take(100).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
+        }
+        assert!(comes(|| !map.table().has_leftovers()));
+    }
+
+    /// Also a map whose resizes wait for no sync.
+    #[test]
+    fn a_map_in_a_file_is_synced_at_intervals() {
+        let directory = tempfile::tempdir().unwrap();
+        let often = Options::new().durability(Durability::Interval(Duration::from_millis(2)));
+        let map: PeaMap<u64, u64> =
+            PeaMap::create_with(directory.path().join("map"), &often).unwrap();
+        let before = map.last_sync();
+        map.insert(1, 10).unwrap();
+        assert!(comes(|| map.last_sync() > before));
     }
 }

@@ -536,3 +536,19 @@ impl<K: InlineKey, V: Inline, B: BlockSizes> Map<K, V, InFile<Iceberg<B>>> {
         Some((K::from_word(key), V::from_word(value)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::durable::{PeaMap, Persistency, Simulation};
+
+    /// A pair of a damaged page replaces no pair of its key that is not damaged.
+    #[test]
+    fn a_map_has_a_pair_of_each_of_its_keys() {
+        let map: PeaMap<u64, u64> =
+            Simulation::new(Persistency::Pages).create(&Options::new()).unwrap();
+        map.insert(1, 10).unwrap();
+        let has = |key, value| map.map.has_entry(&(key, value));
+        assert!(has(1, 10) && has(1, 20) && !has(2, 10));
+    }
+}

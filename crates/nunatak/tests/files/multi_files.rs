@@ -195,7 +195,7 @@ fn read_only(buckets: usize) {
         assert_eq!(refused, Err(error(FileError::ReadOnly)));
     }
     map.sync().unwrap();
-    drop(map);
+    map.close().unwrap();
     assert!(fs::read(directory.path()).unwrap() == image);
 }
 
@@ -323,24 +323,36 @@ fn each_kind_of_wrong_pointer_is_told() {
     assert!(expected.iter().all(|what| all.contains(what)), "{all:?}");
 }
 
-/// Values that are invalid for their type are found when the file is opened, also in buffers.
+/// Keys and values that are invalid for their type are found when the file is opened, also in buffers.
 #[test]
-fn values_of_no_type_are_refused() {
+fn words_of_no_type_are_refused() {
+    const NO_CHAR: u32 = 0xD800;
+    let is_refused = |opened: Result<(), Error>| {
+        let Err(Error::File(FileError::Corrupt { what, .. })) = opened else {
+            panic!("{opened:?}")
+        };
+        assert_eq!(what, "a pair is of no key or value of these types");
+    };
     for values in [1, 40] {
         let simulation = Simulation::new(Persistency::Pages);
-        let map: PeaMultiMap<u64, char> = simulation.create(&small()).unwrap();
-        (0..values).for_each(|_| map.insert(1, '\u{10FFFF}').unwrap());
+        let map: PeaMultiMap<u32, u32> = simulation.create(&small()).unwrap();
+        (0..values).for_each(|_| map.insert('a'.into(), NO_CHAR).unwrap());
         map.close().unwrap();
-        let mut image = simulation.crash(simulation.moment()).latest();
-        for at in (0..image.len()).step_by(8) {
-            if image[at..at + 8] == 0x10_FFFF_u64.to_ne_bytes() {
-                image[at..at + 8].copy_from_slice(&0xD800_u64.to_ne_bytes());
-            }
-        }
-        let opened: Result<PeaMultiMap<u64, char>, _> =
-            Simulation::of(&image, Persistency::Pages).open(&Options::new());
-        assert!(matches!(opened.unwrap_err(), Error::File(FileError::Corrupt { .. })));
+        let image = simulation.crash(simulation.moment()).latest();
+        let simulation = Simulation::of(&image, Persistency::Pages);
+        let opened: Result<PeaMultiMap<u32, char>, _> = simulation.open(&small());
+        is_refused(opened.map(drop));
+        let map: PeaMultiMap<char, u32> = simulation.open(&small()).unwrap();
+        assert_eq!((map.count(&'a'), map.verify()), (values, Ok(values)));
     }
+    let simulation = Simulation::new(Persistency::Pages);
+    let map: PeaMultiMap<u32, u32> = simulation.create(&small()).unwrap();
+    map.insert(NO_CHAR, 1).unwrap();
+    map.close().unwrap();
+    let image = simulation.crash(simulation.moment()).latest();
+    let simulation = Simulation::of(&image, Persistency::Pages);
+    let opened: Result<PeaMultiMap<char, u32>, _> = simulation.open(&small());
+    is_refused(opened.map(drop));
 }
 
 /// When the disk is full, the map goes on while it has room. Then it returns an error, and keeps

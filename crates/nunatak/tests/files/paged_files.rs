@@ -90,7 +90,8 @@ fn a_file_that_is_read_stays_as_it_is<D: DurableDesign>() {
         assert_eq!(refused, Err(error(FileError::ReadOnly)));
     }
     first.sync().unwrap();
-    drop((first, second));
+    first.close().unwrap();
+    drop(second);
     assert!(fs::read(directory.path()).unwrap() == image);
 }
 

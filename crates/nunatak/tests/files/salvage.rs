@@ -3,7 +3,8 @@
 
 use crate::kinds::{Kind, Test, for_each_kind, small};
 use nunatak::durable::{
-    BlobDesign, BlobsInFile, FileMap, Forced, InFile, InPages, MapInFile, Options, PeaMap, TurboMap,
+    BlobDesign, BlobsInFile, FileMap, Forced, InFile, InPages, MapInFile, Options, PeaMap,
+    PeaMultiMap, TurboMap,
 };
 use nunatak::{Error, FileError, Iceberg, Pea, Turbo};
 use std::fs;
@@ -56,6 +57,8 @@ impl Test for Whole {
     fn run<T: MapInFile>(&self, kind: &Kind<T>) {
         let files = Files::new(kind);
         assert_eq!(files.salvage(kind, &files.image), Ok((KEYS, false)), "{}", kind.name);
+        let salvaged = kind.open(&files.new).unwrap();
+        assert!(kind.is_whole(&salvaged, KEYS), "{}: {} keys", kind.name, salvaged.len());
         // The new file has its name only when it is whole, and takes no other's.
         let again = FileMap::<T>::salvage(&files.path, &files.new).map(drop);
         assert_eq!(again, Err(Error::File(FileError::Exists)));
@@ -401,6 +404,30 @@ fn entries_of_damaged_pages_are_doubtful() {
     assert_eq!((intact.len(), everything.len()), (found.sure, 5000));
     assert_eq!(everything.insert(1, 1), Err(Error::File(FileError::ReadOnly)));
     assert_eq!(everything.damages(), found.damages);
+}
+
+/// A value of a damaged page is kept, and no value is kept twice.
+#[test]
+fn values_of_damaged_pages_are_doubtful() {
+    const VALUE: u64 = 0x0123_4567_89AB_CDEF;
+    let directory = tempfile::tempdir().unwrap();
+    let (path, new) = (directory.path().join("map"), directory.path().join("new"));
+    let map = PeaMultiMap::<u64, u64>::create_with(&path, &small()).unwrap();
+    for key in 0..5000 {
+        map.insert(key, if key == 7 { VALUE } else { key }).unwrap();
+    }
+    map.close().unwrap();
+    let mut image = fs::read(&path).unwrap();
+    let is_value = |&at: &usize| image[at..at + 8] == VALUE.to_ne_bytes();
+    let at = (PAGE..image.len() - 7).step_by(8).find(is_value).unwrap();
+    image[at] ^= 1;
+    fs::write(&path, &image).unwrap();
+    let found = PeaMultiMap::<u64, u64>::salvage(&path, &new).unwrap();
+    assert!((1..=240).contains(&found.doubtful), "{found:?}");
+    let map = PeaMultiMap::<u64, u64>::open(&new).unwrap();
+    assert_eq!((map.len(), found.sure + found.doubtful), (5000, 5000));
+    let value = |key| if key == 7 { VALUE ^ 1 } else { key };
+    assert!((0..5000).all(|key| map.get_all(&key).eq([value(key)])));
 }
 
 /// A blob that is not as it was written is left out. The others of a damaged page of slots are

@@ -154,3 +154,30 @@ impl Future for Synced<'_> {
         Poll::Pending
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    /// What the thread has of the map, so also its file, is given back before the map is closed.
+    #[test]
+    fn the_thread_has_ended_when_its_handle_is_gone() {
+        struct Slow(Arc<AtomicBool>);
+        impl Drop for Slow {
+            fn drop(&mut self) {
+                thread::sleep(Duration::from_millis(50));
+                self.0.store(true, Ordering::SeqCst);
+            }
+        }
+        let is_given_back = Arc::new(AtomicBool::new(false));
+        let map = Slow(Arc::clone(&is_given_back));
+        let syncer = Syncer::start_with(move || {
+            let _ = &map;
+            Ok(())
+        });
+        drop(syncer.unwrap());
+        assert!(is_given_back.load(Ordering::SeqCst));
+    }
+}
