@@ -83,6 +83,41 @@ fn a_fork_changes_nothing() {
     alone_for_each_kind(&Forks(Durability::Interval(Duration::from_millis(1))));
 }
 
+struct Unrecovered;
+
+impl Test for Unrecovered {
+    /// What recovery of a part stores would be in the parent's file.
+    fn run<T: MapInFile>(&self, kind: &Kind<T>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("map");
+        let map = kind.create(&path, KEYS);
+        let killed = fs::read(&path).unwrap();
+        drop(map);
+        fs::write(&path, killed).unwrap();
+        let map = kind.open(&path).unwrap();
+        let opened = fs::read(&path).unwrap();
+        if map.recovery().items == KEYS as usize {
+            // Maps that are read as a whole when they are opened.
+            return;
+        }
+        in_fork(
+            || {
+                std::panic::set_hook(Box::new(|_| {}));
+                let read = std::panic::AssertUnwindSafe(|| (kind.has)(&map, 0));
+                std::panic::catch_unwind(read).is_err()
+            },
+            || assert!(fs::read(&path).unwrap() == opened, "{}", kind.name),
+        );
+        assert!(kind.is_whole(&map, KEYS), "{}", kind.name);
+        assert_eq!(map.verify(), Ok(KEYS as usize), "{}", kind.name);
+    }
+}
+
+#[test]
+fn a_fork_recovers_no_part_of_its_parents_file() {
+    alone_for_each_kind(&Unrecovered);
+}
+
 struct Limited;
 
 impl Test for Limited {

@@ -1,7 +1,9 @@
 //! Keys with colliding hashes, in files: they go to chains.
 
-use super::{Options, PeaMap, PeaMultiMap, Persistency, Simulation};
+use super::{Options, PeaMap, PeaMultiMap, Persistency, Simulation, TurboMap};
+use crate::error::FileError;
 use crate::hash::{HashCodec as _, StableCodec, StableHash};
+use crate::memory::Part;
 use std::collections::BTreeMap;
 
 type Map = PeaMultiMap<u64, u64>;
@@ -138,5 +140,52 @@ fn replaced_values_of_chains_are_there_again() {
             assert_eq!(map.verify(), Ok(100));
             assert!(keys.iter().all(|key| map.get(key) == Some(*key)));
         }
+    }
+}
+
+/// The page map names a page of slots that is not in the file. Of the keys in chains nothing else tells how
+/// many there were.
+#[test]
+fn a_lost_page_of_chains_is_damage() {
+    let simulation = Simulation::new(Persistency::Pages);
+    let options = small().shards(2).scope(2);
+    let map: TurboMap<u64, u64> = simulation.create(&options).unwrap();
+    let keys = colliding(100);
+    keys.iter().for_each(|&key| assert_eq!(map.insert(key, key), Ok(None)));
+    assert!(map.stats().chained >= 8, "{:?}", map.stats());
+    map.close().unwrap();
+    let mut image = simulation.crash(simulation.moment()).latest();
+    let word = |at: usize| u64::from_ne_bytes(image[at..at + 8].try_into().unwrap());
+    let mut extents = (8192..).step_by(32).map(word);
+    let of_map = extents.find(|extent| extent >> 52 == Part::ChainsMap as u64).unwrap();
+    let first = (of_map as usize & 0xFFFF_FFFF) << 16;
+    for version in (first..first + 32).step_by(8).filter(|&at| word(at) != 0).collect::<Vec<_>>() {
+        image[version..version + 3].fill(0xFF);
+    }
+    let map: TurboMap<u64, u64> =
+        Simulation::of(&image, Persistency::Pages).open(&Options::new()).unwrap();
+    assert!(keys.iter().any(|key| map.get(key).is_none()));
+    assert_eq!(map.verify(), Err(FileError::corrupt("a page is not in the file").into()));
+}
+
+#[test]
+fn a_change_in_a_chain_writes_one_line() {
+    let simulation = Simulation::new(Persistency::Lines);
+    let map: PeaMap<u64, u64> = simulation.create(&small()).unwrap();
+    let keys = colliding(100);
+    let (&last, others) = keys.split_last().unwrap();
+    others.iter().for_each(|&key| assert_eq!(map.insert(key, 1), Ok(None)));
+    let chained = map.stats().chained;
+    let changes: [(&dyn Fn(), usize); 3] = [
+        (&|| assert_eq!(map.insert(last, 1), Ok(None)), chained + 1),
+        (&|| assert_eq!(map.insert(last, 2), Ok(Some(1))), chained + 1),
+        (&|| assert_eq!(map.remove(&last), Ok(Some(2))), chained),
+    ];
+    for (change, then) in changes {
+        let before = simulation.moment();
+        change();
+        let counts = simulation.count(before..simulation.moment());
+        assert_eq!((counts.lines_flushed, counts.fences), (1, 1));
+        assert_eq!(map.stats().chained, then);
     }
 }

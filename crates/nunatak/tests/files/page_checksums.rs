@@ -142,6 +142,32 @@ fn a_damaged_page_is_noticed_at_its_first_use() {
     assert_eq!(map.verify(), Err(damage));
 }
 
+/// A batch that has ended leaves its records. They count no more, but their pages have checksums as all
+/// others.
+#[test]
+fn a_damaged_page_of_an_ended_batch_is_noticed() {
+    const VALUE: u64 = 0x0123_4567_89AB_CDEF;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("map");
+    let map = PeaMap::<u64, u64>::create_with(&path, &small()).unwrap();
+    let mut changes: Vec<_> = (0..300).map(|key| (key, Some(key))).collect();
+    // The first page of the log is read when the file is opened.
+    changes.extend([(7, Some(VALUE)), (7, Some(7))]);
+    map.write_batch(&changes).unwrap();
+    map.close().unwrap();
+    let mut image = fs::read(&path).unwrap();
+    let is_value = |at: &usize| image[*at..at + 8] == VALUE.to_ne_bytes();
+    let places: Vec<usize> = (PAGE..image.len()).step_by(8).filter(is_value).collect();
+    assert_eq!(places.len(), 2, "one record has stored the value, and one has replaced it");
+    image[places[0]] ^= 4;
+    fs::write(&path, &image).unwrap();
+    let map = PeaMap::<u64, u64>::open(&path).unwrap();
+    assert_eq!((map.len(), map.get(&7)), (300, Some(7)));
+    let what = "a page is not as its checksum says";
+    let at = Some(places[0] as u64 / 4096 * 4096);
+    assert_eq!(map.verify(), Err(FileError::Corrupt { what, at }.into()));
+}
+
 /// A page that is not where its map says, as after a write that went astray.
 #[test]
 fn exchanged_pages_are_noticed() {

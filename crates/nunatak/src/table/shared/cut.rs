@@ -223,3 +223,51 @@ impl Cut {
         if copied.is_refused { Err(Error::OutOfMemory { bytes }) } else { Ok(PairSnapshot(pairs)) }
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    /// Whether this thread and another one find changes allowed.
+    fn may_change(cut: &Cut) -> [bool; 2] {
+        let other = || cut.try_enter().is_some();
+        let may_other = thread::scope(|scope| scope.spawn(other).join().unwrap());
+        [cut.try_enter().is_some(), may_other]
+    }
+
+    #[test]
+    fn no_thread_changes_a_frozen_table() {
+        let cut = Cut::default();
+        assert_eq!(cut.frozen(|| may_change(&cut)), [false, false]);
+        assert_eq!(may_change(&cut), [true, true]);
+    }
+
+    #[cfg(durable)]
+    #[test]
+    fn only_the_thread_that_is_alone_changes_a_table() {
+        let cut = Cut::default();
+        let (alone, frozen) = cut.alone(|| (may_change(&cut), cut.frozen(|| may_change(&cut))));
+        assert_eq!((alone, frozen), ([true, false], [false, false]));
+        assert_eq!(may_change(&cut), [true, true]);
+    }
+
+    #[test]
+    fn a_table_is_frozen_after_the_changes_under_way() {
+        let (cut, is_frozen) = (Cut::default(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let change = cut.enter();
+            scope.spawn(|| cut.frozen(|| is_frozen.store(true, Ordering::Release)));
+            let has_frozen = || is_frozen.load(Ordering::Acquire);
+            while cut.freezing.load(Ordering::Acquire) == 0 && !has_frozen() {
+                thread::yield_now();
+            }
+            // A thread that does not wait needs less than that.
+            (0..1000).for_each(|_| thread::yield_now());
+            assert!(!has_frozen());
+            drop(change);
+        });
+        assert!(is_frozen.into_inner());
+    }
+}

@@ -198,7 +198,8 @@ mod tests {
         }
         let times = moves.so_far().times;
         let quantile = |share| times.quantile(share).map(|time| time.as_nanos());
-        assert_eq!(times.len(), 5);
+        assert_eq!((times.len(), times.is_empty()), (5, false));
+        assert_eq!(times.bins.len(), bin_of(4096) + 1, "no bins for longer times");
         assert_eq!([0.0, 0.5, 0.8, 1.0].map(quantile), [16, 18, 1024, 4096].map(Some));
         let mut sum = ResizeTimes::default();
         sum.add_between(&times, &times);

@@ -29,3 +29,19 @@ impl Room {
         self.0.is_some_and(|room| is_permitted() && len() >= room)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::table::shared::full_disk::permit_or;
+
+    #[test]
+    fn a_key_without_a_slot_is_refused_once_the_table_has_what_it_was_made_for() {
+        let refuses = |room: Room, len| permit_or(Error::Full, || Ok(room.must_refuse(|| len)));
+        let room = Room::of(7).made_for(3);
+        assert_eq!([2, 3, 4].map(|len| refuses(room, len)), [false, true, true].map(Ok));
+        assert_eq!(refuses(Room::default(), 4), Ok(false), "a table that grows");
+        assert!(!room.must_refuse(|| 4), "an operation that must not be refused");
+    }
+}

@@ -377,6 +377,17 @@ mod tests {
     }
 
     #[test]
+    fn slots_that_a_halving_has_reserved_stay_free() {
+        let (slots, _) = taken(0);
+        slots.reserve(MARGIN / 2).unwrap();
+        for n in 0..FIRST {
+            slots.put(n % 2, (n as u64 + 1, 7)).unwrap();
+            let free = slots.free_slots();
+            assert!(free >= MARGIN + MARGIN / 2, "only {free} after {n}");
+        }
+    }
+
+    #[test]
     fn free_halves_are_given_back() {
         let (slots, taken) = taken(6_000);
         assert_eq!(slots.len(), 4 * FIRST);
