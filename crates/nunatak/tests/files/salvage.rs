@@ -379,9 +379,20 @@ fn a_lost_root_pair_loses_nothing() {
     for_each_kind(&RootPair);
 }
 
+/// A value that no other word of a file is.
+const VALUE: u64 = 0x0123_4567_89AB_CDEF;
+
+/// Flips the lowest bit of a word.
+fn damage(path: &std::path::Path, word: u64) {
+    let mut image = fs::read(path).unwrap();
+    let is_it = |&at: &usize| image[at..at + 8] == word.to_ne_bytes();
+    let at = (PAGE..image.len() - 7).step_by(8).find(is_it).unwrap();
+    image[at] ^= 1;
+    fs::write(path, &image).unwrap();
+}
+
 #[test]
 fn entries_of_damaged_pages_are_doubtful() {
-    const VALUE: u64 = 0x0123_4567_89AB_CDEF;
     let directory = tempfile::tempdir().unwrap();
     let (path, new) = (directory.path().join("map"), directory.path().join("new"));
     let map = PeaMap::<u64, u64>::create_with(&path, &small()).unwrap();
@@ -389,11 +400,7 @@ fn entries_of_damaged_pages_are_doubtful() {
         map.insert(key, if key == 7 { VALUE } else { key }).unwrap();
     }
     map.close().unwrap();
-    let mut image = fs::read(&path).unwrap();
-    let is_value = |&at: &usize| image[at..at + 8] == VALUE.to_ne_bytes();
-    let at = (PAGE..image.len() - 7).step_by(8).find(is_value).unwrap();
-    image[at] ^= 1;
-    fs::write(&path, &image).unwrap();
+    damage(&path, VALUE);
     let found = PeaMap::<u64, u64>::salvage(&path, &new).unwrap();
     assert_eq!(found.sure + found.doubtful, 5000);
     assert!((1..=240).contains(&found.doubtful), "{found:?}");
@@ -409,7 +416,6 @@ fn entries_of_damaged_pages_are_doubtful() {
 /// A value of a damaged page is kept, and no value is kept twice.
 #[test]
 fn values_of_damaged_pages_are_doubtful() {
-    const VALUE: u64 = 0x0123_4567_89AB_CDEF;
     let directory = tempfile::tempdir().unwrap();
     let (path, new) = (directory.path().join("map"), directory.path().join("new"));
     let map = PeaMultiMap::<u64, u64>::create_with(&path, &small()).unwrap();
@@ -417,11 +423,7 @@ fn values_of_damaged_pages_are_doubtful() {
         map.insert(key, if key == 7 { VALUE } else { key }).unwrap();
     }
     map.close().unwrap();
-    let mut image = fs::read(&path).unwrap();
-    let is_value = |&at: &usize| image[at..at + 8] == VALUE.to_ne_bytes();
-    let at = (PAGE..image.len() - 7).step_by(8).find(is_value).unwrap();
-    image[at] ^= 1;
-    fs::write(&path, &image).unwrap();
+    damage(&path, VALUE);
     let found = PeaMultiMap::<u64, u64>::salvage(&path, &new).unwrap();
     assert!((1..=240).contains(&found.doubtful), "{found:?}");
     let map = PeaMultiMap::<u64, u64>::open(&new).unwrap();

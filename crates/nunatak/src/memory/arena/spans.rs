@@ -256,6 +256,7 @@ impl Shard {
         let size = size_of_class(class);
         self.totals.subtract(bytes, size);
         let class = &mut self.classes[class];
+        debug_assert!(!class.kept.contains(&place), "a place is given back twice");
         class.given -= 1;
         class.kept.push(place);
         let most = class.most_kept(size);
