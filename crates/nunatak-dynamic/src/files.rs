@@ -2,7 +2,7 @@
 
 use crate::multi::multi_by_the_map;
 use crate::room::{Room, room_of_the_map};
-use crate::words::{SHORT_RESULTS, check_columns, check_results, spread};
+use crate::words::{SHORT_RESULTS, check_columns, in_parts};
 use crate::{Amounts, BlobChange, Blobs, Multi, Pinned, Table, Words};
 use nunatak::durable::{
     BlobDesign, BlobsInFile, DurableDesign, FileKind, FileMap, IcebergBlobMap, IcebergMap, Map,
@@ -329,14 +329,9 @@ where
         values: &mut [u64],
         present: &mut [u64],
     ) -> Result<usize, Error> {
-        check_results(keys.len(), values.len(), present.len())?;
-        let (mut found, mut count, mut at) = ([None; 1024], 0, 0);
-        for keys in keys.chunks(found.len()) {
-            count += self.get_many(keys, &mut found).map_err(|_| SHORT_RESULTS)?;
-            spread(&found[..keys.len()], at, values, present);
-            at += keys.len();
-        }
-        Ok(count)
+        in_parts(1024, keys, values, present, |keys, found| {
+            self.get_many(keys, found).map_err(|_| SHORT_RESULTS)
+        })
     }
 
     fn insert_columns(&self, keys: &[u64], values: &[u64]) -> Result<usize, Error> {
@@ -379,14 +374,7 @@ where
         values: &mut [u64],
         present: &mut [u64],
     ) -> Result<usize, Error> {
-        check_results(keys.len(), values.len(), present.len())?;
-        let (mut removed, mut count, mut at) = (vec![None; PAIRS.min(keys.len())], 0, 0);
-        for keys in keys.chunks(PAIRS) {
-            count += self.remove_many(keys, &mut removed)?;
-            spread(&removed[..keys.len()], at, values, present);
-            at += keys.len();
-        }
-        Ok(count)
+        in_parts(PAIRS, keys, values, present, |keys, removed| self.remove_many(keys, removed))
     }
 
     fn prefetch(&self, key: u64) {

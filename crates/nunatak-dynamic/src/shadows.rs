@@ -2,7 +2,7 @@
 
 use crate::blobs::blobs_by_the_map;
 use crate::room::{Room, room_of_the_map};
-use crate::words::{SHORT_RESULTS, check_columns, check_results, spread};
+use crate::words::{PART, SHORT_RESULTS, check_columns, check_results, in_parts};
 use crate::{Amounts, BlobChange, Blobs, Pinned, Words};
 use nunatak::alloc::Allocator;
 use nunatak::entry::Format;
@@ -181,14 +181,9 @@ impl Words for ShadowWords {
         values: &mut [u64],
         present: &mut [u64],
     ) -> Result<usize, Error> {
-        check_results(keys.len(), values.len(), present.len())?;
-        let (mut removed, mut count, mut at) = ([None; 256], 0, 0);
-        for keys in keys.chunks(removed.len()) {
-            count += self.0.remove_many(keys, &mut removed).map_err(|_| SHORT_RESULTS)?;
-            spread(&removed[..keys.len()], at, values, present);
-            at += keys.len();
-        }
-        Ok(count)
+        in_parts(PART, keys, values, present, |keys, removed| {
+            self.0.remove_many(keys, removed).map_err(|_| SHORT_RESULTS)
+        })
     }
 
     fn prefetch(&self, key: u64) {

@@ -166,6 +166,9 @@ pub fn words_in_ram(table: Table, capacity: usize) -> Result<Box<dyn Words>, Err
 const UNEQUAL_COLUMNS: Error =
     Error::InvalidOption { option: "columns", expected: "of one length" };
 
+/// How many keys of columns go through the map's own batches at once, in RAM.
+pub(crate) const PART: usize = 256;
+
 pub(crate) const SHORT_RESULTS: Error =
     Error::InvalidOption { option: "results", expected: "as long as the keys" };
 
@@ -271,14 +274,9 @@ where
         values: &mut [u64],
         present: &mut [u64],
     ) -> Result<usize, Error> {
-        check_results(keys.len(), values.len(), present.len())?;
-        let (mut removed, mut count, mut at) = ([None; 256], 0, 0);
-        for keys in keys.chunks(removed.len()) {
-            count += self.remove_many(keys, &mut removed).map_err(|_| SHORT_RESULTS)?;
-            spread(&removed[..keys.len()], at, values, present);
-            at += keys.len();
-        }
-        Ok(count)
+        in_parts(PART, keys, values, present, |keys, removed| {
+            self.remove_many(keys, removed).map_err(|_| SHORT_RESULTS)
+        })
     }
 
     fn prefetch(&self, key: u64) {
@@ -304,8 +302,28 @@ where
     }
 }
 
+/// Runs an operation on many keys in parts of so many, and writes the values that it returns to columns.
+/// Returns the sum of what it returns besides.
+pub(crate) fn in_parts(
+    part: usize,
+    keys: &[u64],
+    values: &mut [u64],
+    present: &mut [u64],
+    mut run: impl FnMut(&[u64], &mut [Option<u64>]) -> Result<usize, Error>,
+) -> Result<usize, Error> {
+    check_results(keys.len(), values.len(), present.len())?;
+    let (mut found, mut count, mut at) = (vec![None; part.min(keys.len())], 0, 0);
+    for keys in keys.chunks(part) {
+        let found = &mut found[..keys.len()];
+        count += run(keys, found)?;
+        spread(found, at, values, present);
+        at += keys.len();
+    }
+    Ok(count)
+}
+
 /// Stores options as values and bits, from position `at` on.
-pub(crate) fn spread(found: &[Option<u64>], at: usize, values: &mut [u64], present: &mut [u64]) {
+fn spread(found: &[Option<u64>], at: usize, values: &mut [u64], present: &mut [u64]) {
     for (position, found) in (at..).zip(found) {
         let bit = 1 << (position % 64);
         match found {
@@ -315,5 +333,31 @@ pub(crate) fn spread(found: &[Option<u64>], at: usize, values: &mut [u64], prese
             }
             None => present[position / 64] &= !bit,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_values_of_each_part_are_in_their_places() {
+        let keys: Vec<u64> = (0..600).collect();
+        let (mut values, mut present) = (vec![0; 600], vec![u64::MAX; 10]);
+        let value = |key: u64| (!key.is_multiple_of(3)).then_some(key + 1);
+        let mut run = |keys: &[u64], found: &mut [Option<u64>]| {
+            found.iter_mut().zip(keys).for_each(|(found, &key)| *found = value(key));
+            Ok(found.iter().flatten().count())
+        };
+        assert_eq!(in_parts(PART, &keys, &mut values, &mut present, &mut run), Ok(400));
+        for key in keys.iter().copied() {
+            let at = key as usize;
+            let found = (present[at / 64] >> (at % 64) & 1 == 1).then_some(values[at]);
+            assert_eq!(found, value(key));
+        }
+        let short = in_parts(PART, &keys, &mut values[..599], &mut present, &mut run);
+        assert_eq!(short, Err(SHORT_RESULTS));
+        let short = in_parts(PART, &keys, &mut values, &mut present[..9], &mut run);
+        assert_eq!(short, Err(SHORT_RESULTS));
     }
 }
