@@ -374,7 +374,7 @@ fn maps_of_cpp_are_measured_or_named() {
         return;
     }
     let options = "--items 20000 --repetitions 1 --milliseconds 2 --threads 1,2 --json run.json --html run.html";
-    let command = format!("bench --maps nunatak,{} {options}", built.join(","));
+    let command = format!("bench --maps dlht,{} {options}", built.join(","));
     let output = nunatak(&directory, &command.split_whitespace().collect::<Vec<_>>());
     assert!(String::from_utf8_lossy(&output.stderr).contains("latency, latency-a, words"));
     let json = fs::read_to_string(directory.join("run.json")).expect("the run");
@@ -394,7 +394,7 @@ fn maps_of_cpp_are_measured_or_named() {
                 && !refused.iter().any(|name| operation.starts_with(name))
         };
         let expected: Vec<&str> =
-            operations("nunatak", threads).into_iter().filter(is_expected).collect();
+            operations("dlht", threads).into_iter().filter(is_expected).collect();
         assert!(expected.len() > 20, "{expected:?}");
         for map in &built {
             let mut measured = operations(map, threads);
