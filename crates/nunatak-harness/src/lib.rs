@@ -24,6 +24,7 @@
 //! checks. Work is counted in operations, never in time. The environment variable `NUNATAK_EFFORT`
 //! multiplies it.
 
+pub mod blob_multi;
 pub mod closures;
 pub mod collisions;
 #[cfg(target_os = "linux")]

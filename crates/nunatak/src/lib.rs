@@ -56,10 +56,10 @@ pub use map::{
     BlobMap, BoxedGuard, BoxedMap, BoxedSet, ByteGuard, ByteMap, Compute, ConcurrentMap, Detached,
     DlhtBoxedMap, DlhtBoxedSet, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtRecordMap, DlhtSet,
     DlhtShadowMap, DlhtShadowRecordMap, IcebergBoxedMap, IcebergBoxedSet, IcebergBuilder,
-    IcebergMap, IcebergSet, InlineGuard, InlineMap, InlineSet, Op, Outcome, PeaBoxedMap,
-    PeaBoxedSet, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaMultiMap, PeaSet, RecordMap,
-    RecordShadow, Removed, Request, Sealable, Shadow, Stop, TryConcurrentMap, TurboBlobMap,
-    TurboBoxedMap, TurboBoxedSet, TurboBuilder, TurboMap, TurboSet,
+    IcebergMap, IcebergSet, InlineGuard, InlineMap, InlineSet, Op, Outcome, PeaBlobMultiMap,
+    PeaBoxedMap, PeaBoxedSet, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaMultiMap, PeaSet,
+    RecordMap, RecordShadow, Removed, Request, Sealable, Shadow, Stop, TryConcurrentMap,
+    TurboBlobMap, TurboBoxedMap, TurboBoxedSet, TurboBuilder, TurboMap, TurboSet,
 };
 pub use memory::{BlobStats, MemoryUsage};
 pub use schema::Schema;

@@ -162,6 +162,8 @@ pub enum Bug {
     WidthNotCompared,
     UndecodableReplaced,
     TicketsTakenAfterSync,
+    KeyNotKept,
+    KeyForgottenWithValue,
 }
 
 #[cfg(nunatak_seeded_bugs)]

@@ -2,6 +2,7 @@
 //! that they share.
 
 mod batch;
+mod blob_multi;
 pub(crate) mod boxed;
 mod bytes;
 mod designs;
@@ -18,6 +19,7 @@ mod with_rayon;
 mod with_serde;
 
 pub use batch::{Op, Outcome, Request, Stop};
+pub use blob_multi::PeaBlobMultiMap;
 pub use boxed::BoxedMap;
 pub use boxed::guard::{BoxedGuard, Removed};
 pub use boxed::sealable::Sealable;

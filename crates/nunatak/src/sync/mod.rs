@@ -31,14 +31,14 @@ pub(crate) use shuttle::sync::atomic::{
     AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence,
 };
 
-#[cfg(loom)]
-pub(crate) use loom::sync::MutexGuard;
 #[cfg(modelled)]
-pub(crate) use mutex::Mutex;
+pub(crate) use locks::{Mutex, RwLock};
+#[cfg(loom)]
+pub(crate) use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(not(modelled))]
-pub(crate) use parking_lot::{Mutex, MutexGuard};
+pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::MutexGuard;
+pub(crate) use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 /// The order of a load whose value is validated or dereferenced after an acquire fence.
 /// ThreadSanitizer does not see fences, so there the load itself must acquire.
@@ -46,7 +46,7 @@ pub(crate) const DATA: Ordering =
     if cfg!(nunatak_tsan) { Ordering::Acquire } else { Ordering::Relaxed };
 
 #[cfg(modelled)]
-mod mutex {
+mod locks {
     #[cfg(loom)]
     use loom::sync as checked;
     #[cfg(shuttle)]
@@ -67,6 +67,20 @@ mod mutex {
 
         pub(crate) fn try_lock(&self) -> Option<checked::MutexGuard<'_, T>> {
             self.0.try_lock().ok()
+        }
+    }
+
+    /// The checker's readers-writer lock with the interface of the real one.
+    #[derive(Debug, Default)]
+    pub(crate) struct RwLock<T>(checked::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub(crate) fn read(&self) -> checked::RwLockReadGuard<'_, T> {
+            self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+
+        pub(crate) fn write(&self) -> checked::RwLockWriteGuard<'_, T> {
+            self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner)
         }
     }
 }

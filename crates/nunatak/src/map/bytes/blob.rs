@@ -130,7 +130,7 @@ where
         }
     }
 
-    fn build(capacity: usize, hasher: S) -> Result<Self, Error> {
+    pub(in crate::map) fn build(capacity: usize, hasher: S) -> Result<Self, Error> {
         let blobs = Blobs::new(&Heap, hasher)?;
         Ok(Self::of(D::table(IdentityCodec, capacity)?, Arc::new(blobs)))
     }

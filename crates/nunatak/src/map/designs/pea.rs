@@ -1,13 +1,16 @@
 //! [`PeaMap`] and its relatives: the maps of Pea Hash's table, and their builder.
 
-use crate::entry::{Inline, InlineKey};
+use crate::entry::{Blobs, Inline, InlineKey};
 use crate::error::Error;
 use crate::hash::{HashCodec, Hashing, IdentityCodec, RandomState};
+use crate::map::blob_multi::PeaBlobMultiMap;
 use crate::map::boxed::BoxedMap;
 use crate::map::boxed::set::BoxedSet;
+use crate::map::bytes::ByteMap;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
 use crate::map::multi::PeaMultiMap;
+use crate::memory::Heap;
 use crate::table::Pea;
 use crate::table::Room;
 use crate::table::growing;
@@ -15,6 +18,7 @@ use crate::table::growing;
 use crate::table::pea::Table;
 use crate::table::pea::{Config, Entry8, Entry12, EntrySize, Strategy, build_multi};
 use core::hash::BuildHasher;
+use std::sync::Arc;
 
 /// The map that grows by one segment at a time, and is faster the emptier it is.
 ///
@@ -98,7 +102,8 @@ pub type PeaBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Pea>;
 /// ```
 pub type PeaBoxedSet<K, S = RandomState> = BoxedSet<K, S, Pea>;
 
-/// Builds a [`PeaMap`], [`PeaSet`], [`PeaBoxedMap`] or [`PeaMultiMap`] with a capacity, a hasher,
+/// Builds a [`PeaMap`], [`PeaSet`], [`PeaBoxedMap`], [`PeaMultiMap`] or
+/// [`PeaBlobMultiMap`] with a capacity, a hasher,
 /// and other values for the constants that the paper varies.
 ///
 /// ```
@@ -315,6 +320,30 @@ impl<S> PeaBuilder<S> {
         let config = Config { duplicates: true, ..self.config };
         let codec = self.hasher.into_codec()?;
         Ok(PeaMultiMap::of(build_multi(codec, config, self.capacity)?))
+    }
+
+    /// Builds a map of byte strings that may have many values each. The capacity is of values, and
+    /// the options are those of both of its tables.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{PeaBlobMultiMap, PeaMap};
+    /// let map: PeaBlobMultiMap<u64> = PeaMap::<u64, u64>::builder().build_blob_multi()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_blob_multi<V: Inline>(self) -> Result<PeaBlobMultiMap<V, S>, Error>
+    where
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        let Self { hasher, capacity, config } = self;
+        config.check()?;
+        let keys = growing::build(IdentityCodec, config.clone(), 0)?;
+        let keys = ByteMap::of(keys, Arc::new(Blobs::new(&Heap, hasher)?));
+        let values = PeaBuilder { hasher: RandomState::default(), capacity, config };
+        Ok(PeaBlobMultiMap::of(keys, values.build_multi()?))
     }
 
     /// Builds a map of boxed entries.
