@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use syn::{ImplItem, Item, ItemImpl, ReturnType, TraitItem, Visibility};
 
 /// The columns: their names, and what they stand for.
-const COLUMNS: [(&str, &str); 12] = [
+const COLUMNS: [(&str, &str); 13] = [
     ("all", "[`ConcurrentMap`](crate::ConcurrentMap), which generic code uses"),
     ("inline", "[`InlineMap`](crate::InlineMap): `DlhtMap`, `IcebergMap`, `PeaMap`, `TurboMap`"),
     ("shadow", "[`DlhtShadowMap`](crate::DlhtShadowMap)"),
@@ -21,6 +21,7 @@ const COLUMNS: [(&str, &str); 12] = [
     ("file, bytes", "`durable::IcebergBlobMap`, `durable::PeaBlobMap`, `durable::TurboBlobMap`"),
     ("file, typed", "`durable::TypedMap`"),
     ("boxed set", "[`BoxedSet`](crate::BoxedSet): `DlhtBoxedSet` and so on"),
+    ("bytes, multi", "[`PeaBlobMultiMap`](crate::PeaBlobMultiMap)"),
 ];
 
 /// For each method the columns that have it, and whether it returns a `Result` there.
@@ -67,6 +68,7 @@ fn columns_of(block: &ItemImpl) -> &'static [usize] {
         _ if kind.starts_with("FileMap<BlobsInFile<D>>") => &[9],
         _ if kind.starts_with("TypedMap<") => &[10],
         _ if kind.starts_with("BoxedSet<") => &[11],
+        _ if kind.starts_with("PeaBlobMultiMap<") => &[12],
         _ => &[],
     }
 }

@@ -6,7 +6,7 @@ use nunatak::entry::{Format, Named, VARIABLE};
 use nunatak::save::Save;
 use nunatak::{
     BlobMap, ConcurrentMap, Design, DlhtBoxedMap, DlhtMap, DlhtRecordMap, DlhtSet, Error,
-    FileError, IcebergMap, Namespace, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
+    FileError, IcebergMap, Namespace, PeaBlobMultiMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
 };
 use std::fs;
 use std::path::PathBuf;
@@ -53,6 +53,32 @@ fn words_come_back<M: ConcurrentMap<u64, u64> + Save + Default>() {
     assert!(place.is_clean());
     assert_eq!(M::default().save(&place.path), Ok(0));
     assert_eq!(M::load(&place.path).unwrap().len(), 0);
+}
+
+/// The values of every key come back, and are added to those that are there.
+#[test]
+fn many_values_of_byte_strings_come_back() {
+    let place = Place::new();
+    let key = |n: u64| vec![n as u8; n as usize];
+    let map: PeaBlobMultiMap<u32> = (0..20_000).map(|n| (key(n % 300), n as u32)).collect();
+    assert_eq!(map.save(&place.path), Ok(20_000));
+    let loaded: PeaBlobMultiMap<u32> = Save::load(&place.path).unwrap();
+    loaded.insert(&key(299), 7).unwrap();
+    assert_eq!(loaded.load_more(&place.path), Ok(20_000));
+    for n in 0..300 {
+        let twice = map.get_all(&key(n)).chain(map.get_all(&key(n)));
+        let mut expected: Vec<u32> = twice.chain((n == 299).then_some(7)).collect();
+        let mut found: Vec<u32> = loaded.get_all(&key(n)).collect();
+        expected.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(found, expected);
+    }
+    assert!(place.is_clean());
+    // Values of another type, and maps of another kind.
+    assert!(PeaBlobMultiMap::<u64>::load(&place.path).is_err());
+    assert!(Blobs::load(&place.path).is_err());
+    let words: PeaMultiMap<u32, u32> = PeaMultiMap::new();
+    assert!(words.load_more(&place.path).is_err());
 }
 
 #[test]

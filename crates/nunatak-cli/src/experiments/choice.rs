@@ -123,6 +123,9 @@ pub(crate) struct DuplicatesOptions {
     /// Share of a graph's nodes and edges to generate.
     #[arg(long, value_name = "PART", default_value_t = 0.2)]
     pub(super) duplicates_scale: f64,
+    /// Keys are byte strings of this length, at least 8, instead of numbers (maps in RAM only).
+    #[arg(long, value_name = "BYTES", value_parser = at_least_a_word)]
+    pub(super) duplicates_key_bytes: Option<usize>,
 }
 
 #[cfg(durable)]

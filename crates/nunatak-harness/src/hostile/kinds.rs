@@ -10,6 +10,7 @@
 
 use super::hooks::{Wild, Witness};
 use super::others::{Hidden, HiddenRecords, Keys, Many, NamedRecords};
+use super::strings::ManyOfStrings;
 use super::victim::{Local, Shared, Single};
 use nunatak::alloc::Global;
 use nunatak::entry::{Format, Named, VARIABLE};
@@ -96,6 +97,7 @@ kinds! {
     pea_map8 => Single::<u32, u32, _>::new(pea().build::<u32, u32, Entry8>().expect(VALID));
     pea_set => Keys::<_, Pea>(pea().build_set().expect(VALID));
     pea_multi => Many(pea().build_multi().expect(VALID));
+    pea_blob_multi => ManyOfStrings(pea().build_blob_multi().expect(VALID));
     pea_boxed => Witnessed::new(pea().build_boxed().expect(VALID));
     pea_record => Recorded::new(RecordMap::<Format, Global, Wild, Pea>::new());
     pea_blob => Recorded::new(BlobMap::<Wild, Pea>::with_hasher(Wild));

@@ -18,6 +18,7 @@ pub mod others;
 pub mod panics;
 pub mod reclamation;
 pub mod reentrance;
+pub mod strings;
 pub mod thread_locals;
 pub mod victim;
 pub mod watch;

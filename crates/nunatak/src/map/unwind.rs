@@ -4,11 +4,13 @@
 
 use crate::entry::{Entries, InlineKey};
 use crate::hash::Hashing;
+use crate::map::blob_multi::PeaBlobMultiMap;
 use crate::map::boxed::BoxedMap;
 use crate::map::bytes::ByteMap;
 use crate::map::inline::InlineMap;
 use crate::map::multi::PeaMultiMap;
 use crate::table::{Design, HashesWith};
+use core::hash::BuildHasher;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 
 macro_rules! is_unwind_safe {
@@ -24,4 +26,5 @@ is_unwind_safe! {
     BoxedMap<K, V, S, D> where [K: RefUnwindSafe, V: RefUnwindSafe, S: RefUnwindSafe, D: Design];
     ByteMap<E, D> where [E: Entries, D: Design];
     PeaMultiMap<K, V, S> where [K: InlineKey, V, S: Hashing];
+    PeaBlobMultiMap<V, S> where [V, S: BuildHasher + Send + Sync + RefUnwindSafe + 'static];
 }

@@ -52,6 +52,8 @@ pub(super) enum Kind {
     Portable = 4,
     /// A namespace and byte strings.
     Bytes = 5,
+    /// The length of a key, a key, and a word, with keys that may come more than once.
+    ManyBytes = 6,
 }
 
 fn failed(action: &'static str) -> impl Fn(io::Error) -> Error {

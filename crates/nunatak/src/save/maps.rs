@@ -5,7 +5,7 @@ use super::{Portable, Save};
 use crate::entry::{self, Inline, InlineKey, Naming};
 use crate::error::Error;
 use crate::hash::Hashing;
-use crate::map::{BoxedMap, ByteMap, InlineMap, InlineSet, PeaMultiMap};
+use crate::map::{BoxedMap, ByteMap, InlineMap, InlineSet, PeaBlobMultiMap, PeaMultiMap};
 use crate::table::{Design, HashesWith, Unshadowed};
 use core::hash::{BuildHasher, Hash};
 use std::path::Path;
@@ -228,6 +228,46 @@ impl<E: entry::Entries, D: Design> Save for ByteMap<E, D> {
                 self.put(E::Naming::of_parts(namespace, key), value)?;
             }
             Ok(true)
+        })?;
+        Ok(reader.count() as usize)
+    }
+}
+
+/// Every value of every key.
+impl<V: Inline, S: BuildHasher + Send + Sync + 'static> Save for PeaBlobMultiMap<V, S> {
+    fn save(&self, path: impl AsRef<Path>) -> Result<usize, Error> {
+        let entries = Entries { kind: Kind::ManyBytes, bits: [0, V::BITS] };
+        let mut writer = Writer::create(path.as_ref(), entries)?;
+        for (key, value) in self.snapshot()? {
+            writer.add(|bytes| {
+                append_string(bytes, |bytes| bytes.extend_from_slice(&key));
+                bytes.extend_from_slice(&value.to_word().to_le_bytes());
+            })?;
+        }
+        writer.finish(path.as_ref())
+    }
+
+    /// Adds the values to those that keys have.
+    fn load_more(&self, path: impl AsRef<Path>) -> Result<usize, Error> {
+        let entries = Entries { kind: Kind::ManyBytes, bits: [0, V::BITS] };
+        let mut reader = Reader::open(path.as_ref(), entries)?;
+        reader.each_block(|mut block, entries| {
+            let mut pairs = Vec::with_capacity(block.len() / 16);
+            for _ in 0..entries {
+                let Some(key) = take_string(&mut block) else { return Ok(false) };
+                let Some((word, rest)) = block.split_first_chunk() else { return Ok(false) };
+                let word = u64::from_le_bytes(*word);
+                if !V::is_word(word) {
+                    return Ok(false);
+                }
+                block = rest;
+                pairs.push((key, V::from_word(word)));
+            }
+            let are_all = block.is_empty();
+            if are_all {
+                self.insert_many(&pairs)?;
+            }
+            Ok(are_all)
         })?;
         Ok(reader.count() as usize)
     }

@@ -31,6 +31,7 @@ fn pea() {
     operations::all::<Numbers, _>(map(), COUNT);
     threads::shared::<Numbers, _>(&map(), ROUNDS);
     threads::multi(ROUNDS);
+    threads::blob_multi(ROUNDS);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use nunatak::alloc::Global;
 use nunatak::entry::{Entries, Format, Plain};
 use nunatak::{
     BoxedMap, ByteMap, Compute, ConcurrentMap, Design, DlhtMap, DlhtShadowMap, Entry8, Entry12,
-    Entry16, PeaMultiMap, RandomState,
+    Entry16, PeaBlobMultiMap, PeaMultiMap, RandomState,
 };
 use std::sync::Arc;
 use std::thread;
@@ -232,6 +232,39 @@ fn on_shadow_maps() {
 #[test]
 fn on_multimaps() {
     multi(40);
+}
+
+#[test]
+fn on_multimaps_of_byte_strings() {
+    blob_multi(40);
+}
+
+/// Keys lose their last values, and are given back, while other threads add values and read keys.
+pub(crate) fn blob_multi(rounds: u32) {
+    let map: PeaBlobMultiMap<u32> = small::pea().build_blob_multi().expect("valid options");
+    let text = |key: u32| vec![b'k'; key as usize + 1];
+    run(rounds, |random, round| {
+        let key = random >> 8 & 3;
+        match random & 15 {
+            0..=3 => map.insert(&text(key), key << 16 | round).expect("memory for a key"),
+            4 => {
+                let pairs = [(text(key), key << 16 | round), (text(4 + round), (4 + round) << 16)];
+                map.insert_many(&pairs).expect("memory for keys");
+            }
+            5..=7 => drop(map.remove_all(&text(key))),
+            8 => drop(map.reclaim()),
+            9 if round % 4 == 0 => map.shrink_to_fit().expect("room for a merge"),
+            10 | 11 => {
+                let cut = map.snapshot().expect("room for a cut");
+                cut.for_each(|(key, value)| assert_eq!(key, text(value >> 16)));
+            }
+            _ => assert!(map.get_all(&text(key)).all(|value| value >> 16 == key)),
+        }
+    });
+    assert_eq!(map.iter().count(), map.len());
+    map.clear();
+    map.reclaim();
+    assert_eq!(map.blob_stats().blobs, 0);
 }
 
 pub(crate) fn multi(rounds: u32) {

@@ -5,7 +5,7 @@ pub(super) mod pairs;
 
 use super::figure::Figure;
 use super::phases::{Phases, Rows, bytes_per_item, measure_all};
-use super::subjects::{RamMulti, Subject, Vectors};
+use super::subjects::{MultiStrings, RamMulti, StringVectors, Subject, Vectors};
 use crate::backing::back_free_memory;
 use crate::keys::Random;
 use crate::machine::resident_bytes;
@@ -24,6 +24,8 @@ pub(crate) struct Request {
     scale: f64,
     /// The number of pairs of a distribution.
     pairs: u64,
+    /// The length of keys that are byte strings.
+    key_bytes: Option<usize>,
 }
 
 impl process::Request for Request {
@@ -48,9 +50,11 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
     ];
     let mut figure = Figure::new(title, &["source", "threads", "map", "operations"], &measures);
     let options = &settings.options.duplicates;
+    let key_bytes = options.duplicates_key_bytes;
+    let maps = if key_bytes.is_some() { &MAPS_OF_STRINGS[..] } else { &MAPS };
     let mut rows = Rows::new();
     for source in &options.duplicates_sources {
-        for phases in Phases::of_maps(settings, &MAPS)? {
+        for phases in Phases::of_maps(settings, maps)? {
             let at = [vec![source.clone()], phases.at()].concat();
             rows.push((
                 at,
@@ -59,6 +63,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
                     source: source.clone(),
                     scale: options.duplicates_scale,
                     pairs: settings.items,
+                    key_bytes,
                 },
             ));
         }
@@ -69,17 +74,44 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
          they have values (skewed), or of each key alike (unique). Each map is measured in a \
          process of its own.",
     );
+    if let Some(bytes) = key_bytes {
+        figure.note(&format!(
+            "Keys are byte strings of {bytes} bytes. In the peers a key owns its bytes, and a \
+             vector has its values.",
+        ));
+        return Ok(vec![figure]);
+    }
     Ok(vec![figure, memory::by_kind(settings)?])
 }
 
 /// The maps of keys with many values.
 const MAPS: [&str; 5] = ["pea", "pea-file", "dashmap", "scc", "sharded"];
 
+/// Those of them whose keys may be byte strings.
+const MAPS_OF_STRINGS: [&str; 4] = ["pea", "dashmap", "scc", "sharded"];
+
+fn measure_strings(request: &Request, key_bytes: usize) -> Result<Vec<Option<f64>>, CheckFailed> {
+    type Values = Vec<u64>;
+    type Dashmap = StringVectors<dashmap::DashMap<Box<[u8]>, Values, Hasher>>;
+    type Scc = StringVectors<scc::HashMap<Box<[u8]>, Values, Hasher>>;
+    type Sharded = StringVectors<Shards<Box<[u8]>, Values>>;
+    match request.phases.map {
+        MapName::Pea => measure_subject(request, || MultiStrings::new(key_bytes)),
+        MapName::Dashmap => measure_subject(request, || Dashmap::new(key_bytes)),
+        MapName::Scc => measure_subject(request, || Scc::new(key_bytes)),
+        MapName::Sharded => measure_subject(request, || Sharded::new(key_bytes)),
+        other => Err(CheckFailed(format!("{other} has no byte strings with many values"))),
+    }
+}
+
 /// Measures in this process.
 pub(crate) fn measure(request: &Request) -> Result<Vec<Option<f64>>, CheckFailed> {
     type Dashmap = Vectors<dashmap::DashMap<u64, Vec<u64>, Hasher>>;
     type Scc = Vectors<scc::HashMap<u64, Vec<u64>, Hasher>>;
     type Sharded = Vectors<Shards<u64, Vec<u64>>>;
+    if let Some(key_bytes) = request.key_bytes {
+        return measure_strings(request, key_bytes);
+    }
     match request.phases.map {
         MapName::Pea => measure_subject(request, RamMulti::new),
         #[cfg(durable)]

@@ -3,6 +3,7 @@
 
 mod blobs;
 mod multi;
+mod multi_strings;
 mod peers;
 mod records;
 
@@ -12,6 +13,7 @@ pub(crate) use blobs::RamBlobs;
 #[cfg(durable)]
 pub(crate) use multi::FiledMulti;
 pub(crate) use multi::{RamMulti, Vectors};
+pub(crate) use multi_strings::{MultiStrings, StringVectors};
 pub(crate) use peers::{Boxed, Peer};
 pub(crate) use records::Records;
 

@@ -10,14 +10,14 @@ use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use core::fmt;
 
 /// The number of locks; one bit each in [`KeyLocks::keep_all`].
-const LOCKS: usize = if cfg!(modelled) { 2 } else { 64 };
+const LOCKS: usize = if cfg!(modelled) { 2 } else { 32 };
 
 /// A lock alone in its line.
 #[derive(Default)]
 #[repr(align(64))]
 struct Aligned(RwLock<()>);
 
-/// One of 64 locks for each key, chosen by its hash.
+/// One of 32 locks for each key, chosen by its hash.
 pub(super) struct KeyLocks(Box<[Aligned; LOCKS]>);
 
 impl fmt::Debug for KeyLocks {

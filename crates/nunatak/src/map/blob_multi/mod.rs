@@ -18,14 +18,18 @@ mod batches;
 mod changes;
 mod collection;
 mod locks;
+#[cfg(feature = "rayon")]
+mod with_rayon;
+#[cfg(feature = "serde")]
+mod with_serde;
 
 use crate::entry::{Entries, Inline};
 use crate::error::Error;
-use crate::hash::RandomState;
+use crate::hash::{Hashing, RandomState};
 use crate::map::bytes::blob::BlobMap;
-use crate::map::designs::pea::PeaBuilder;
 use crate::map::multi::PeaMultiMap;
 use crate::sync::GuardPin;
+use crate::table::pea::{Config, build_multi};
 use crate::table::{PairTable, Pea};
 use core::hash::BuildHasher;
 use locks::KeyLocks;
@@ -44,7 +48,7 @@ use locks::KeyLocks;
 /// memory is given back when no [iterator](Self::iter) and no read that began before is under way.
 ///
 /// **Progress.** A read takes no lock, unless dozens of attempts found the key changing. An insert
-/// holds one of 64 locks together with other inserts; the removal of a key's last value holds it
+/// holds one of 32 locks together with other inserts; the removal of a key's last value holds it
 /// alone. In the table of values a change holds a lock that sixteen buckets share.
 ///
 /// Source: Pea Hash (SIGMOD '23), sections 3.2 and 3.3. It keeps a pointer to the key with each
@@ -174,8 +178,9 @@ impl<V: Inline, S: BuildHasher + Send + Sync + 'static> PeaBlobMultiMap<V, S> {
         values: usize,
         hasher: S,
     ) -> Result<Self, Error> {
-        let values = PeaBuilder::<RandomState>::default().capacity(values).build_multi()?;
-        Ok(Self::of(BlobMap::build(keys, hasher)?, values))
+        let (codec, config) = (RandomState::default().into_codec()?, Config::default());
+        let values = build_multi(codec, Config { duplicates: true, ..config }, values)?;
+        Ok(Self::of(BlobMap::build(keys, hasher)?, PeaMultiMap::of(values)))
     }
 
     /// Wraps tables that are built already and have no entries.

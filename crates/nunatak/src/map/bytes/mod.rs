@@ -11,7 +11,7 @@ pub(super) mod record;
 mod removal;
 pub(super) mod shadow;
 #[cfg(feature = "serde")]
-mod with_serde;
+pub(super) mod with_serde;
 
 use crate::entry::{Entries, KeyRef, RetiredBytes};
 use crate::error::Error;

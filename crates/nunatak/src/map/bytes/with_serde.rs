@@ -17,7 +17,8 @@ use serde::ser::{Error as _, Serialize, SerializeSeq, SerializeTuple, Serializer
 /// wrong.
 const TRUSTED_BYTES: usize = 1 << 12;
 
-struct Bytes(Vec<u8>);
+/// A byte string in serde's form.
+pub(in crate::map) struct Bytes(pub(in crate::map) Vec<u8>);
 
 impl Serialize for Bytes {
     fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {

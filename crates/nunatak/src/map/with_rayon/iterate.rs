@@ -15,15 +15,16 @@ type Pairs<'m, T> = <T as PairTable>::Iter<'m>;
 type InlinePairs<'m, S, D> = Pairs<'m, <D as Design>::Table<<S as Hashing>::HashCodec>>;
 type BoxedPairs<'m, D> = Pairs<'m, <D as Design>::Table<IdentityCodec>>;
 type BytePairs<'m, E, D> = Pairs<'m, <D as Design>::Table<<E as Entries>::HashCodec>>;
-type MultiPairs<'m, S> = Pairs<'m, <Heap as MultiMedium>::Table<<S as Hashing>::HashCodec>>;
+pub(in crate::map) type MultiPairs<'m, S> =
+    Pairs<'m, <Heap as MultiMedium>::Table<<S as Hashing>::HashCodec>>;
 
 /// A parallel iterator over what `item` makes of the pairs of a table. What `pin` returns lives
 /// until all threads have ended.
 #[derive(Debug)]
-struct ParallelPairs<'m, T, P, F> {
-    table: &'m T,
-    pin: P,
-    item: F,
+pub(in crate::map) struct ParallelPairs<'m, T, P, F> {
+    pub(in crate::map) table: &'m T,
+    pub(in crate::map) pin: P,
+    pub(in crate::map) item: F,
 }
 
 impl<'m, T, P, G, F, R> ParallelIterator for ParallelPairs<'m, T, P, F>

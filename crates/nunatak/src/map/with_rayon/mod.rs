@@ -1,6 +1,6 @@
 //! Maps in rayon's parallel iterators (feature `rayon`).
 
-mod iterate;
+pub(super) mod iterate;
 
 use super::{BoxedMap, BoxedSet, ByteMap, InlineMap, InlineSet, PeaMultiMap};
 use crate::entry::{Entries, Inline, InlineKey, KeyOf};
