@@ -79,7 +79,7 @@ where
 }
 
 impl<V: Inline> PeaBlobMultiMap<V> {
-    /// Makes an empty map, which takes memory as it gets entries: with one value 10 KiB of the
+    /// Makes an empty map, which takes memory as it gets entries: with one value 7 KiB of the
     /// allocator's memory and no mapping.
     ///
     /// # Panics
