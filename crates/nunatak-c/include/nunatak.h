@@ -99,6 +99,13 @@ typedef struct nunatak_blob_iterator nunatak_blob_iterator;
 // A map whose keys and values are byte strings, in RAM or in a file.
 typedef struct nunatak_blob_map nunatak_blob_map;
 
+// A map in which a key is a byte string and has any number of values of 8 bytes, in RAM.
+typedef struct nunatak_blob_multimap nunatak_blob_multimap;
+
+// Iterates over the values that a multimap of byte strings had when the iterator was made, with their keys.
+// One thread at a time uses it. The map may change meanwhile, and may be freed.
+typedef struct nunatak_blob_multimap_iterator nunatak_blob_multimap_iterator;
+
 // Iterates over the entries that a map had when the iterator was made. One thread at a time uses it. The
 // map may change meanwhile, and may be freed.
 typedef struct nunatak_iterator nunatak_iterator;
@@ -171,6 +178,16 @@ typedef bool (*nunatak_each_blob)(void *context, nunatak_bytes key, nunatak_byte
 
 // Is shown a key with all of its values, which are `len`; returns false to see no more. It may use the map.
 typedef bool (*nunatak_each_group)(void *context, uint64_t key, const uint64_t *values, size_t len);
+
+// Is shown a key and one of its values, or how many values it has; returns false to see no more. It may use
+// the map.
+typedef bool (*nunatak_each_blob_value)(void *context, nunatak_bytes key, uint64_t value);
+
+// Is shown a key with all of its values, which are `len`; returns false to see no more. It may use the map.
+typedef bool (*nunatak_each_blob_group)(void *context,
+                                        nunatak_bytes key,
+                                        const uint64_t *values,
+                                        size_t len);
 
 // Returns `size` bytes of memory, aligned to `alignment`, which is a power of two; or null if there are none.
 typedef void *(*nunatak_allocate)(void *context, size_t size, size_t alignment);
@@ -579,6 +596,108 @@ nunatak_status nunatak_multimap_backup(const nunatak_multimap *map,
                                        const char *new_path,
                                        size_t *count);
 
+// Makes an empty map.
+nunatak_status nunatak_blob_multimap_new(nunatak_blob_multimap **map);
+
+// Frees a map; null is allowed.
+void nunatak_blob_multimap_free(nunatak_blob_multimap *map);
+
+// Adds a value to those of the key; equal values are kept. The map copies a key that it does not have yet.
+// A key has fewer than 2^32 bytes; a longer one is NUNATAK_INVALID.
+nunatak_status nunatak_blob_multimap_insert(const nunatak_blob_multimap *map,
+                                            nunatak_bytes key,
+                                            uint64_t value);
+
+// Adds `values[i]` to those of `keys[i]`, in order. If it fails, the values before some point are stored.
+nunatak_status nunatak_blob_multimap_insert_many(const nunatak_blob_multimap *map,
+                                                 const nunatak_bytes *keys,
+                                                 const uint64_t *values,
+                                                 size_t len);
+
+// Adds a value to those of the key unless an equal one is there. `inserted` gets whether it was added, and
+// may be null. If threads add the same pair at once, one of them adds it.
+nunatak_status nunatak_blob_multimap_insert_unique(const nunatak_blob_multimap *map,
+                                                   nunatak_bytes key,
+                                                   uint64_t value,
+                                                   bool *inserted);
+
+// Adds each `values[i]` that `keys[i]` does not have, in order. `inserted` gets how many were added, and may
+// be null. If it fails, the values before some point are stored.
+nunatak_status nunatak_blob_multimap_insert_unique_many(const nunatak_blob_multimap *map,
+                                                        const nunatak_bytes *keys,
+                                                        const uint64_t *values,
+                                                        size_t len,
+                                                        size_t *inserted);
+
+// Copies the values of a key to `values`, as many as `room` takes. `count` gets how many the key has:
+// if it exceeds `room`, call again with more. With a `room` of 0 they are counted and not read.
+nunatak_status nunatak_blob_multimap_get_all(const nunatak_blob_multimap *map,
+                                             nunatak_bytes key,
+                                             uint64_t *values,
+                                             size_t room,
+                                             size_t *count);
+
+// Copies the values of many keys to `values`, side by side, as many as `room` takes. Those of `keys[i]` end
+// before `values[ends[i]]` and begin where those of the key before end. `count` gets how many there are of
+// all keys: if it exceeds `room`, call again with more.
+nunatak_status nunatak_blob_multimap_get_all_many(const nunatak_blob_multimap *map,
+                                                  const nunatak_bytes *keys,
+                                                  size_t len,
+                                                  size_t *ends,
+                                                  uint64_t *values,
+                                                  size_t room,
+                                                  size_t *count);
+
+// Counts the values of many keys.
+nunatak_status nunatak_blob_multimap_count_many(const nunatak_blob_multimap *map,
+                                                const nunatak_bytes *keys,
+                                                size_t len,
+                                                size_t *counts);
+
+// Removes one value that is equal to this one. `removed` gets whether there was one, and may be null.
+nunatak_status nunatak_blob_multimap_remove_one(const nunatak_blob_multimap *map,
+                                                nunatak_bytes key,
+                                                uint64_t value,
+                                                bool *removed);
+
+// Removes all values of a key. `count` gets how many there were, and may be null.
+nunatak_status nunatak_blob_multimap_remove_all(const nunatak_blob_multimap *map,
+                                                nunatak_bytes key,
+                                                size_t *count);
+
+// Removes all values of many keys, in order. `removed[i]` gets how many `keys[i]` had.
+nunatak_status nunatak_blob_multimap_remove_all_many(const nunatak_blob_multimap *map,
+                                                     const nunatak_bytes *keys,
+                                                     size_t len,
+                                                     size_t *removed);
+
+// Shows every value of a snapshot with its key to a callback. The snapshot is a consistent cut, and takes
+// memory for all values.
+nunatak_status nunatak_blob_multimap_for_each(const nunatak_blob_multimap *map,
+                                              nunatak_each_blob_value each,
+                                              void *context);
+
+// Shows every key once to a callback, with how many values it has at one moment. Keys that come or go
+// meanwhile may be left out. The keys are copied in parts, so it takes little memory and reads few values.
+nunatak_status nunatak_blob_multimap_for_each_key(const nunatak_blob_multimap *map,
+                                                  nunatak_each_blob_value each,
+                                                  void *context);
+
+// Shows every key once to a callback, with all values that it has at one moment. Keys that come or go
+// meanwhile may be left out. The values are copied in parts.
+nunatak_status nunatak_blob_multimap_for_each_group(const nunatak_blob_multimap *map,
+                                                    nunatak_each_blob_group each,
+                                                    void *context);
+
+// Returns how many values there are; 0 for a null pointer.
+size_t nunatak_blob_multimap_len(const nunatak_blob_multimap *map);
+
+// Removes every value. Values that other threads add meanwhile may stay.
+nunatak_status nunatak_blob_multimap_clear(const nunatak_blob_multimap *map);
+
+// Returns how many bytes of memory the map occupies, keys included; 0 for a null pointer.
+size_t nunatak_blob_multimap_memory(const nunatak_blob_multimap *map);
+
 // Makes an iterator over a consistent cut, which takes memory for all entries.
 nunatak_status nunatak_map_iterate(const nunatak_map *map, nunatak_iterator **iterator);
 
@@ -603,6 +722,20 @@ bool nunatak_blob_iterator_next(nunatak_blob_iterator *iterator,
 
 // Frees an iterator; null is allowed.
 void nunatak_blob_iterator_free(nunatak_blob_iterator *iterator);
+
+// Makes an iterator over a consistent cut: over each value with its key. It takes memory for a copy of the
+// key of each value.
+nunatak_status nunatak_blob_multimap_iterate(const nunatak_blob_multimap *map,
+                                             nunatak_blob_multimap_iterator **iterator);
+
+// Stores the next value with its key and returns true, or returns false after the last. The key's bytes are
+// valid until the next call for the iterator. Both places may be null.
+bool nunatak_blob_multimap_iterator_next(nunatak_blob_multimap_iterator *iterator,
+                                         nunatak_bytes *key,
+                                         uint64_t *value);
+
+// Frees an iterator; null is allowed.
+void nunatak_blob_multimap_iterator_free(nunatak_blob_multimap_iterator *iterator);
 
 // Makes a guard. Memory that other threads free waits for it, so free it soon.
 nunatak_status nunatak_blob_map_pin(const nunatak_blob_map *map, nunatak_blob_guard **guard);
@@ -704,6 +837,12 @@ nunatak_status nunatak_multimap_stats(const nunatak_multimap *map,
                                       char *text,
                                       size_t room,
                                       size_t *len);
+
+// As `nunatak_map_stats`.
+nunatak_status nunatak_blob_multimap_stats(const nunatak_blob_multimap *map,
+                                           char *text,
+                                           size_t room,
+                                           size_t *len);
 
 #ifdef __cplusplus
 }  // extern "C"

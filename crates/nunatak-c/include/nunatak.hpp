@@ -24,5 +24,6 @@
 #include "nunatak/set.hpp"
 #include "nunatak/shadow_map.hpp"
 #include "nunatak/string_map.hpp"
+#include "nunatak/string_multimap.hpp"
 
 #endif  // NUNATAK_HPP

@@ -61,6 +61,17 @@ pub(crate) unsafe fn store<T>(place: *mut T, result: T) {
     }
 }
 
+/// Copies as many items as there is room for, and stores how many there are.
+///
+/// # Safety
+/// As [`store`].
+pub(crate) unsafe fn store_first<T: Copy>(room: &mut [T], all: &[T], count: *mut usize) {
+    let copied = all.len().min(room.len());
+    room[..copied].copy_from_slice(&all[..copied]);
+    // SAFETY: the caller's promise.
+    unsafe { store(count, all.len()) };
+}
+
 /// Stores an optional result: whether there is one, and the result if there is.
 ///
 /// # Safety

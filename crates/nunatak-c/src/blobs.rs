@@ -77,6 +77,20 @@ impl nunatak_bytes {
     }
 }
 
+/// The byte strings of an array.
+///
+/// # Safety
+/// The array is as long as said, its bytes are there, and nobody changes them meanwhile.
+pub(crate) unsafe fn slices<'a>(
+    keys: *const nunatak_bytes,
+    len: usize,
+) -> Result<Vec<&'a [u8]>, Failure> {
+    // SAFETY: the caller's promise.
+    let keys = unsafe { items(keys, len, "the array of keys")? };
+    // SAFETY: as above.
+    keys.iter().map(|key| unsafe { key.slice("a key") }).collect()
+}
+
 /// Is shown a value in the map's own memory, valid until it returns.
 pub type nunatak_visit = Option<unsafe extern "C" fn(context: *mut c_void, value: nunatak_bytes)>;
 
@@ -235,9 +249,7 @@ pub unsafe extern "C" fn nunatak_blob_map_visit_many(
     guarded(|| unsafe {
         let map = reference(map, "the map")?.blobs();
         let visit = visit.ok_or_else(|| Failure::invalid("the callback is null"))?;
-        let keys = items(keys, len, "the array of keys")?;
-        let keys: Result<Vec<_>, _> = keys.iter().map(|key| key.slice("a key")).collect();
-        map.get_many(&keys?, &mut |index, value| {
+        map.get_many(&slices(keys, len)?, &mut |index, value| {
             let value = value.map(nunatak_bytes::of);
             visit(context, index, value.as_ref().map_or(core::ptr::null(), core::ptr::from_ref));
         });
@@ -300,12 +312,12 @@ pub unsafe extern "C" fn nunatak_blob_map_put_many(
     // SAFETY: the caller's promise.
     guarded(|| unsafe {
         let map = reference(map, "the map")?.blobs();
-        let keys = items(keys, len, "the array of keys")?;
+        let keys = slices(keys, len)?;
         let values = items(values, len, "the array of values")?;
         let entries: Result<Vec<_>, Failure> = keys
-            .iter()
+            .into_iter()
             .zip(values)
-            .map(|(key, value)| Ok((key.slice("a key")?, value.slice("a value")?)))
+            .map(|(key, value)| Ok((key, value.slice("a value")?)))
             .collect();
         store(fresh, map.put_many(&entries?)?);
         Ok(())

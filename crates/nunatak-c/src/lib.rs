@@ -9,6 +9,7 @@ pub mod file;
 pub mod guards;
 pub mod iterators;
 pub mod multi;
+pub mod multi_blobs;
 pub mod shadows;
 pub mod stats;
 pub mod status;

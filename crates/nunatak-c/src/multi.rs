@@ -1,6 +1,6 @@
 //! Maps in which a key has any number of values.
 
-use crate::arguments::{items, items_mut, reference, store, store_new, taken};
+use crate::arguments::{items, items_mut, reference, store, store_first, store_new, taken};
 use crate::file::{no_file, nunatak_file_options, path, without_schema};
 use crate::status::{Failure, guarded, nunatak_status};
 use crate::words::nunatak_each;
@@ -207,10 +207,8 @@ pub unsafe extern "C" fn nunatak_multimap_get_all(
         let map = reference(map, "the map")?.map();
         let values = items_mut(values, room, "the array of values")?;
         let mut all = vec![];
-        let found = map.copy_all(key, &mut all);
-        let copied = found.min(room);
-        values[..copied].copy_from_slice(&all[..copied]);
-        store(count, found);
+        map.copy_all(key, &mut all);
+        store_first(values, &all, count);
         Ok(())
     })
 }
@@ -239,9 +237,7 @@ pub unsafe extern "C" fn nunatak_multimap_get_all_many(
         let values = items_mut(values, room, "the array of values")?;
         let mut all = vec![];
         map.copy_all_many(keys, &mut all, ends)?;
-        let copied = all.len().min(room);
-        values[..copied].copy_from_slice(&all[..copied]);
-        store(count, all.len());
+        store_first(values, &all, count);
         Ok(())
     })
 }

@@ -3,6 +3,7 @@
 use crate::arguments::{items_mut, reference, store};
 use crate::blobs::nunatak_blob_map;
 use crate::multi::nunatak_multimap;
+use crate::multi_blobs::nunatak_blob_multimap;
 use crate::status::{Failure, guarded, nunatak_status};
 use crate::words::nunatak_map;
 use core::ffi::c_char;
@@ -68,6 +69,21 @@ pub unsafe extern "C" fn nunatak_blob_map_stats(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nunatak_multimap_stats(
     map: *const nunatak_multimap,
+    text: *mut c_char,
+    room: usize,
+    len: *mut usize,
+) -> nunatak_status {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { copy(&reference(map, "the map")?.map().stats(), text, room, len) })
+}
+
+/// As `nunatak_map_stats`.
+///
+/// # Safety
+/// As `nunatak_map_stats`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nunatak_blob_multimap_stats(
+    map: *const nunatak_blob_multimap,
     text: *mut c_char,
     room: usize,
     len: *mut usize,

@@ -1,8 +1,8 @@
 //! Nunatak's maps with the table chosen at run time: what other languages call.
 //!
 //! [`Words`] is a map of words of 8 bytes, [`Blobs`] a map of byte strings, and [`Multi`] has any number
-//! of words for a key. All are in RAM or in a file. A binding holds one behind a pointer and makes its
-//! own types into words or bytes.
+//! of words for a key. These are in RAM or in a file. [`MultiBlobs`] has any number of words for a byte
+//! string, in RAM only. A binding holds one behind a pointer and makes its own types into words or bytes.
 //!
 //! ```
 //! use nunatak_dynamic::{Table, words_in_ram};
@@ -19,6 +19,7 @@ mod blobs;
 #[cfg(target_os = "linux")]
 mod files;
 mod multi;
+mod multi_blobs;
 mod room;
 mod shadows;
 mod table;
@@ -31,6 +32,7 @@ pub use files::{
     open_words, salvage,
 };
 pub use multi::{Multi, multi_in_ram};
+pub use multi_blobs::{MultiBlobs, multi_blobs_in_ram};
 pub use room::Room;
 pub use shadows::{ShadowBlobs, ShadowWords, shadow_blobs_in};
 pub use table::Table;

@@ -31,15 +31,20 @@ pub trait Room {
     fn load_factor(&self) -> f64;
 }
 
-/// The methods of [`Room`] by the map's own methods, which have the same names in every map.
+/// The methods of [`Room`] by the map's own methods, which have the same names in every map; how room
+/// is made is told if that differs.
 macro_rules! room_of_the_map {
     () => {
+        $crate::room::room_of_the_map!(|map, additional| map.reserve(additional));
+    };
+    (|$map:ident, $additional:ident| $reserve:expr) => {
         fn len(&self) -> usize {
             self.len()
         }
 
-        fn reserve(&self, additional: usize) -> Result<(), Error> {
-            self.reserve(additional)
+        fn reserve(&self, $additional: usize) -> Result<(), Error> {
+            let $map = self;
+            $reserve
         }
 
         fn shrink_to_fit(&self) -> Result<(), Error> {

@@ -13,6 +13,7 @@ fn the_header_is_that_of_the_functions() {
         "words",
         "blobs",
         "multi",
+        "multi_blobs",
         "iterators",
         "guards",
         "allocators",

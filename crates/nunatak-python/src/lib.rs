@@ -14,6 +14,7 @@ mod handle;
 mod kind;
 mod map;
 mod multi;
+mod multi_strings;
 mod objects;
 mod opening;
 mod operations;

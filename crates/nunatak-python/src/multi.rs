@@ -1,36 +1,134 @@
 //! The class `MultiMap`: any number of values for a key.
 
-use crate::batch::in_blocks;
+use crate::arrow::{Parts, Strings};
+use crate::batch::{equal_lengths, in_blocks};
 use crate::columns::{Input, Output, WordArray};
-use crate::entries::words_of;
 use crate::failure::{closed, exception};
 use crate::handle::{File, FileAccess, Handle, MultiHandle, file_methods};
 use crate::kind::Kind;
 use crate::opening::Wanted;
 use crate::operations::change;
+use crate::strings::column;
+use core::ops::Range;
 use numpy::{IntoPyArray, PyArray1};
-use nunatak_dynamic::{BLOCK, multi_in_ram};
+use nunatak::Error;
+use nunatak_dynamic::{BLOCK, MultiBlobs, multi_blobs_in_ram, multi_in_ram};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::path::PathBuf;
 
-/// A concurrent map of numbers in which a key has any number of values.
+/// Where a multimap's entries are.
+enum Store {
+    /// Keys of 8 bytes.
+    Words(MultiHandle),
+    /// Keys of any length, in RAM.
+    Blobs(Box<dyn MultiBlobs>),
+}
+
+/// Offsets of the values of many keys, one more than there are keys.
+pub(crate) type Offsets<'py> = Bound<'py, PyArray1<i64>>;
+
+/// A concurrent map in which a key has any number of values.
 #[pyclass(subclass, frozen, weakref, name = "MultiMap", module = "nunatak._native")]
 pub(crate) struct MultiMap {
-    key: Kind,
+    pub(crate) key: Kind,
     value: Kind,
     path: Option<PathBuf>,
-    map: MultiHandle,
+    store: Store,
 }
 
 impl MultiMap {
     fn file(&self) -> PyResult<FileAccess> {
-        match &self.map {
-            Handle::File(file) => file.open().map(FileAccess::Multi),
-            Handle::Ram(_) => Err(PyTypeError::new_err("the map is in RAM: it has no file")),
+        match &self.store {
+            Store::Words(Handle::File(file)) => file.open().map(FileAccess::Multi),
+            _ => Err(PyTypeError::new_err("the map is in RAM: it has no file")),
         }
     }
+
+    fn words(&self) -> PyResult<&MultiHandle> {
+        match &self.store {
+            Store::Words(handle) => Ok(handle),
+            Store::Blobs(_) => Err(PyTypeError::new_err("the keys of this map are not numbers")),
+        }
+    }
+
+    pub(crate) fn blobs(&self) -> PyResult<&dyn MultiBlobs> {
+        match &self.store {
+            Store::Blobs(map) => Ok(&**map),
+            Store::Words(_) => Err(PyTypeError::new_err("the keys of this map are numbers")),
+        }
+    }
+}
+
+/// A method of both stores that takes no key.
+macro_rules! of_either {
+    ($self:ident, $map:ident => $call:expr) => {
+        match &$self.store {
+            Store::Words(handle) => {
+                let map = handle.open()?;
+                let $map = &*map;
+                $call
+            }
+            Store::Blobs(map) => {
+                let $map = &**map;
+                $call
+            }
+        }
+    };
+}
+
+/// A method of both stores that takes a key: a word or bytes.
+macro_rules! of_key {
+    ($self:ident, $key:ident, ($map:ident, $is_file:tt) => $call:expr) => {
+        match &$self.store {
+            Store::Words(handle) => {
+                let $key = $self.key.to_word($key, true)?;
+                let map = handle.open()?;
+                let ($map, $is_file) = (&*map, handle.is_file());
+                $call
+            }
+            Store::Blobs(map) => {
+                let ($map, $is_file) = (&**map, false);
+                $self.key.with_bytes($key, true, |$key| $call)?
+            }
+        }
+    };
+}
+
+/// Collects keys of either store: words as an array, and strings as a column. The expression calls
+/// `$push` with each.
+macro_rules! keys_of {
+    ($self:ident, $py:ident, ($map:ident, $push:ident) => $call:expr) => {
+        match &$self.store {
+            Store::Words(handle) => {
+                let map = handle.open()?;
+                let ($map, mut keys) = (&*map, vec![]);
+                let mut $push = |key: u64| keys.push(key);
+                $py.detach(|| $call).map_err(exception)?;
+                keys.into_pyarray($py).into_any()
+            }
+            Store::Blobs(map) => {
+                let ($map, mut keys) = (&**map, Strings::new());
+                let mut $push = |key: &[u8]| keys.push(Some(key));
+                $py.detach(|| $call).map_err(exception)?;
+                column($py, &$self.key, Parts::of_strings([keys]))?
+            }
+        }
+    };
+}
+
+/// Runs `each` for all positions, a block at a time, in this thread. Looks for an interrupt after each.
+pub(crate) fn block_by_block(
+    py: Python<'_>,
+    len: usize,
+    mut each: impl FnMut(Range<usize>) -> Result<(), Error> + Send,
+) -> PyResult<()> {
+    for start in (0..len).step_by(BLOCK) {
+        py.detach(|| each(start..len.min(start + BLOCK))).map_err(exception)?;
+        py.check_signals()?;
+    }
+    Ok(())
 }
 
 file_methods!(MultiMap);
@@ -42,14 +140,27 @@ impl MultiMap {
     #[pyo3(signature = (key, value, file=None))]
     fn new(py: Python<'_>, key: &str, value: &str, file: Option<Wanted>) -> PyResult<Self> {
         let (key, value) = (Kind::parse(key)?, Kind::parse(value)?);
-        if !key.is_word() || !value.is_word() {
-            return Err(PyTypeError::new_err("keys and values of a MultiMap are numbers"));
+        if key == Kind::Object || !value.is_word() {
+            return Err(PyTypeError::new_err(format!(
+                "a MultiMap has keys that are numbers, str or bytes, and values that are numbers, \
+                 not {} and {}",
+                key.name(),
+                value.name()
+            )));
         }
-        let map = match &file {
-            Some(file) => Handle::File(File::new(file.open_multi(py)?)),
-            None => Handle::Ram(multi_in_ram()),
+        let store = match &file {
+            Some(_) if !key.is_word() => {
+                return Err(PyTypeError::new_err(format!(
+                    "a MultiMap in a file has keys that are numbers, not {}: such keys are in RAM \
+                     only",
+                    key.name()
+                )));
+            }
+            Some(file) => Store::Words(Handle::File(File::new(file.open_multi(py)?))),
+            None if key.is_word() => Store::Words(Handle::Ram(multi_in_ram())),
+            None => Store::Blobs(multi_blobs_in_ram()),
         };
-        Ok(Self { key, value, path: file.map(|file| file.path()), map })
+        Ok(Self { key, value, path: file.map(|file| file.path()), store })
     }
 
     #[getter]
@@ -59,7 +170,10 @@ impl MultiMap {
 
     #[getter]
     fn closed(&self) -> bool {
-        self.map.is_closed()
+        match &self.store {
+            Store::Words(handle) => handle.is_closed(),
+            Store::Blobs(_) => false,
+        }
     }
 
     #[getter]
@@ -73,12 +187,11 @@ impl MultiMap {
     }
 
     fn __len__(&self) -> PyResult<usize> {
-        Ok(self.map.open()?.len())
+        Ok(of_either!(self, map => map.len()))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let key = self.key.to_word(key, true)?;
-        Ok(self.map.open()?.contains_key(key))
+        Ok(of_key!(self, key, (map, _) => map.contains_key(key)))
     }
 
     /// Add a value to those of the key; equal values are kept.
@@ -93,10 +206,8 @@ impl MultiMap {
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (key, value) = (self.key.to_word(key, true)?, self.value.to_word(value, false)?);
-        let map = self.map.open()?;
-        let map = &*map;
-        change(py, self.map.is_file(), || map.insert(key, value))
+        let value = self.value.to_word(value, false)?;
+        of_key!(self, key, (map, is_file) => change(py, is_file, || map.insert(key, value)))
     }
 
     /// Add a value to those of the key unless an equal one is there; return whether it was added. If
@@ -112,16 +223,13 @@ impl MultiMap {
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
-        let (key, value) = (self.key.to_word(key, true)?, self.value.to_word(value, false)?);
-        let map = self.map.open()?;
-        let map = &*map;
-        change(py, self.map.is_file(), || map.insert_unique(key, value))
+        let value = self.value.to_word(value, false)?;
+        of_key!(self, key, (map, is_file) => change(py, is_file, || map.insert_unique(key, value)))
     }
 
     /// Return how many values the key has.
     fn count(&self, key: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let key = self.key.to_word(key, true)?;
-        Ok(self.map.open()?.count(key))
+        Ok(of_key!(self, key, (map, _) => map.count(key)))
     }
 
     /// Remove one of the values that are equal to this one; return whether there was one.
@@ -131,33 +239,26 @@ impl MultiMap {
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
-        let (key, value) = (self.key.to_word(key, true)?, self.value.to_word(value, false)?);
-        let map = self.map.open()?;
-        let map = &*map;
-        change(py, self.map.is_file(), || map.remove_one(key, value))
+        let value = self.value.to_word(value, false)?;
+        of_key!(self, key, (map, is_file) => change(py, is_file, || map.remove_one(key, value)))
     }
 
     /// Remove all values of the key; return how many there were.
     fn remove_all(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let key = self.key.to_word(key, true)?;
-        let map = self.map.open()?;
-        let map = &*map;
-        change(py, self.map.is_file(), || map.remove_all(key))
+        of_key!(self, key, (map, is_file) => change(py, is_file, || map.remove_all(key)))
     }
 
     /// Remove every entry.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        let map = self.map.open()?;
-        let map = &*map;
-        py.detach(|| map.clear()).map_err(exception)
+        of_either!(self, map => py.detach(|| map.clear()).map_err(exception))
     }
 
     /// Sync the file and close it; operations that run in other threads end first. Nothing happens
     /// if the map is closed already, or is in RAM.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| match &self.map {
-            Handle::File(file) => file.take().map_or(Ok(()), |map| map.close()),
-            Handle::Ram(_) => Ok(()),
+        py.detach(|| match &self.store {
+            Store::Words(Handle::File(file)) => file.take().map_or(Ok(()), |map| map.close()),
+            _ => Ok(()),
         })
         .map_err(exception)
     }
@@ -177,12 +278,12 @@ impl MultiMap {
     /// How many bytes of memory the map occupies.
     #[getter]
     fn nbytes(&self) -> PyResult<usize> {
-        Ok(self.map.open()?.memory())
+        Ok(of_either!(self, map => map.memory()))
     }
 
     fn _get_all<'py>(&self, py: Python<'py>, key: &Bound<'_, PyAny>) -> PyResult<WordArray<'py>> {
-        let (key, mut values) = (self.key.to_word(key, true)?, vec![]);
-        self.map.open()?.copy_all(key, &mut values);
+        let mut values = vec![];
+        of_key!(self, key, (map, _) => map.copy_all(key, &mut values));
         Ok(values.into_pyarray(py))
     }
 
@@ -195,17 +296,11 @@ impl MultiMap {
         threads: usize,
         unique: bool,
     ) -> PyResult<usize> {
-        let map = self.map.open()?;
+        let map = self.words()?.open()?;
         let map = &*map;
         let (keys, values) = (Input::new(keys)?, Input::new(values)?);
         let (keys, values) = (keys.column(Some(&self.key))?, values.column(None)?);
-        if keys.len() != values.len() {
-            return Err(PyValueError::new_err(format!(
-                "there are {} keys and {} values",
-                keys.len(),
-                values.len()
-            )));
-        }
+        equal_lengths(keys.len(), values.len(), "values")?;
         in_blocks(py, keys.len(), threads, |range, scratch| {
             let keys = keys.words(range.clone(), &mut scratch.keys);
             let values = values.words(range, &mut scratch.values);
@@ -222,23 +317,20 @@ impl MultiMap {
         &self,
         py: Python<'py>,
         keys: &Bound<'_, PyAny>,
-    ) -> PyResult<(Bound<'py, PyArray1<i64>>, WordArray<'py>)> {
-        let map = self.map.open()?;
+    ) -> PyResult<(Offsets<'py>, WordArray<'py>)> {
+        let map = self.words()?.open()?;
         let map = &*map;
         let keys = Input::new(keys)?;
         let keys = keys.column(Some(&self.key))?;
         let (mut values, mut offsets) = (vec![], vec![0_i64]);
-        let mut start = 0;
-        while start < keys.len() {
-            let mut buffer = [0; BLOCK];
-            let block = keys.words(start..keys.len().min(start + BLOCK), &mut buffer);
-            let mut ends = [0; BLOCK];
-            py.detach(|| map.copy_all_many(block, &mut values, &mut ends)).map_err(exception)?;
+        let (mut buffer, mut ends) = (Box::new([0; BLOCK]), Box::new([0; BLOCK]));
+        block_by_block(py, keys.len(), |range| {
+            let block = keys.words(range, &mut buffer);
+            map.copy_all_many(block, &mut values, &mut ends[..])?;
             // Ends are positions in `values`, whatever it held before.
             offsets.extend(ends[..block.len()].iter().map(|end| *end as i64));
-            start += block.len();
-            py.check_signals()?;
-        }
+            Ok(())
+        })?;
         Ok((offsets.into_pyarray(py), values.into_pyarray(py)))
     }
 
@@ -249,7 +341,7 @@ impl MultiMap {
         counts: &Bound<'_, PyAny>,
         removes: bool,
     ) -> PyResult<usize> {
-        let map = self.map.open()?;
+        let map = self.words()?.open()?;
         let map = &*map;
         let (keys, mut counts) = (Input::new(keys)?, Output::new(counts)?);
         let (keys, counts) = (keys.column(Some(&self.key))?, counts.column()?);
@@ -279,44 +371,47 @@ impl MultiMap {
     fn _distinct_keys<'py>(
         &self,
         py: Python<'py>,
-    ) -> PyResult<(WordArray<'py>, Bound<'py, PyArray1<i64>>)> {
-        let map = self.map.open()?;
-        let map = &*map;
-        let (mut keys, mut counts) = (vec![], vec![]);
-        py.detach(|| {
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>)> {
+        let mut counts = vec![];
+        let keys = keys_of!(self, py, (map, push) => {
             map.for_each_key(&mut |key, count| {
-                keys.push(key);
+                push(key);
                 counts.push(count as i64);
                 true
             });
+            Ok(())
         });
-        Ok((keys.into_pyarray(py), counts.into_pyarray(py)))
+        Ok((keys, counts.into_pyarray(py)))
     }
 
     /// Returns the keys, each once, offsets, one more than there are keys, and all values side by side.
     fn _groups<'py>(
         &self,
         py: Python<'py>,
-    ) -> PyResult<(WordArray<'py>, Bound<'py, PyArray1<i64>>, WordArray<'py>)> {
-        let map = self.map.open()?;
-        let map = &*map;
-        let (mut keys, mut offsets, mut values) = (vec![], vec![0_i64], vec![]);
-        py.detach(|| {
+    ) -> PyResult<(Bound<'py, PyAny>, Offsets<'py>, WordArray<'py>)> {
+        let (mut offsets, mut values) = (vec![0_i64], vec![]);
+        let keys = keys_of!(self, py, (map, push) => {
             map.for_each_group(&mut |key, group| {
-                keys.push(key);
+                push(key);
                 values.extend_from_slice(group);
                 offsets.push(values.len() as i64);
                 true
             });
+            Ok(())
         });
-        Ok((keys.into_pyarray(py), offsets.into_pyarray(py), values.into_pyarray(py)))
+        Ok((keys, offsets.into_pyarray(py), values.into_pyarray(py)))
     }
 
     /// Returns all keys and values, a key as often as it has values.
-    fn _entries<'py>(&self, py: Python<'py>) -> PyResult<(WordArray<'py>, WordArray<'py>)> {
-        let map = self.map.open()?;
-        let map = &*map;
-        let (keys, values) = words_of(py, |each| map.for_each(each))?;
-        Ok((keys.into_pyarray(py), values.into_pyarray(py)))
+    fn _entries<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, WordArray<'py>)> {
+        let mut values = vec![];
+        let keys = keys_of!(self, py, (map, push) => {
+            map.for_each(&mut |key, value| {
+                push(key);
+                values.push(value);
+                true
+            })
+        });
+        Ok((keys, values.into_pyarray(py)))
     }
 }

@@ -36,7 +36,11 @@ impl<'py> Given<'py> {
     }
 
     /// As [`new`](Self::new), for what is stored: nulls are refused.
-    fn without_nulls(items: &Bound<'py, PyAny>, kind: &Kind, is_key: bool) -> PyResult<Self> {
+    pub(crate) fn without_nulls(
+        items: &Bound<'py, PyAny>,
+        kind: &Kind,
+        is_key: bool,
+    ) -> PyResult<Self> {
         let given = Self::new(items, kind, is_key)?;
         match given.has_nulls() {
             true => {
@@ -73,7 +77,11 @@ fn words<'py>(py: Python<'py>, parts: &Parts) -> WordArray<'py> {
 }
 
 /// A result as a column; an array if it has words.
-fn column<'py>(py: Python<'py>, kind: &Kind, parts: Parts) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn column<'py>(
+    py: Python<'py>,
+    kind: &Kind,
+    parts: Parts,
+) -> PyResult<Bound<'py, PyAny>> {
     if kind.is_word() {
         return Ok(words(py, &parts).into_any());
     }

@@ -188,9 +188,37 @@ bool next_of_words(nunatak_iterator* rest, std::pair<K, V>& entry) {
 template <typename K, typename V>
 using iterator = iterator_of<std::pair<K, V>, nunatak_iterator, nunatak_iterator_free, next_of_words<K, V>>;
 
-// A map of the C library, and what maps in files can do besides.
+// Calls f(part, start) for parts of at most a block.
+template <typename T, typename F>
+void each_part(std::span<const T> items, F&& f) {
+  for (std::size_t at = 0; at < items.size(); at += block)
+    f(items.subspan(at, std::min(block, items.size() - at)), at);
+}
+
+// A map of the C library.
+template <typename C, auto Free>
+class owner {
+public:
+  using size_type = std::size_t;
+
+  C* c_map() const noexcept { return map_.get(); }
+
+protected:
+  owner() = default;
+  ~owner() = default;
+  owner(owner&&) noexcept = default;
+  owner& operator=(owner&&) noexcept = default;
+
+  struct freed {
+    void operator()(C* map) const noexcept { Free(map); }
+  };
+
+  std::unique_ptr<C, freed> map_;
+};
+
+// What maps in files can do besides.
 template <typename C, auto Free, auto Sync, auto Verify, auto Failure, auto Backup, auto Close>
-class handle {
+class handle : public owner<C, Free> {
 public:
   using size_type = std::size_t;
 
@@ -221,19 +249,13 @@ public:
   // Closes the file. Afterwards the map can only be destroyed or assigned to; other calls throw.
   void close() { check(Close(map_.release())); }
 
-  C* c_map() const noexcept { return map_.get(); }
-
 protected:
   handle() = default;
   ~handle() = default;
   handle(handle&&) noexcept = default;
   handle& operator=(handle&&) noexcept = default;
 
-  struct freed {
-    void operator()(C* map) const noexcept { Free(map); }
-  };
-
-  std::unique_ptr<C, freed> map_;
+  using owner<C, Free>::map_;
 };
 
 }  // namespace detail

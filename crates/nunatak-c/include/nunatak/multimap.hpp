@@ -7,6 +7,66 @@
 
 namespace nunatak {
 
+namespace detail {
+
+// The values of many keys: those of keys[i] are values[ends[i - 1]] to values[ends[i]], without the latter.
+template <typename V>
+struct groups {
+  std::vector<std::size_t> ends;
+  std::vector<V> values;
+
+  std::span<const V> operator[](std::size_t i) const {
+    const std::size_t start = i == 0 ? 0 : ends[i - 1];
+    return std::span<const V>(values).subspan(start, ends[i] - start);
+  }
+};
+
+// Appends the values of at most a block of keys, which `ask(ends, values, room, count)` copies as the function of C.
+template <typename V, typename Ask>
+void append(groups<V>& all, std::size_t keys, std::vector<std::uint64_t>& room, Ask&& ask) {
+  std::size_t ends[block];
+  // Other threads may add values between two calls.
+  for (std::size_t count = 0;; room.resize(count * 2)) {
+    check(ask(ends, room.data(), room.size(), &count));
+    if (count > room.size()) continue;
+    const std::size_t start = all.values.size();
+    for (std::size_t i = 0; i < keys; ++i) all.ends.push_back(start + ends[i]);
+    for (std::size_t i = 0; i < count; ++i) all.values.push_back(from<V>(room[i]));
+    return;
+  }
+}
+
+// A callable that is shown keys, and how many it was shown.
+template <typename F>
+struct keys_seen {
+  detail::call<std::remove_reference_t<F>> call;
+  std::size_t count = 0;
+
+  // Shows it a key, and what comes with it; returns whether it wants more.
+  template <typename K, typename Shown>
+  bool show(K key, Shown shown) noexcept {
+    return call.run(false, [&] {
+      ++count;
+      std::invoke(call.f, std::move(key), std::move(shown));
+      return true;
+    });
+  }
+
+  // Shows it a key and all of its values.
+  template <typename V, typename K>
+  bool show_group(K key, const std::uint64_t* words, std::size_t len) noexcept {
+    return call.run(false, [&] {
+      ++count;
+      std::vector<V> values(len);
+      std::transform(words, words + len, values.begin(), from<V>);
+      std::invoke(call.f, std::move(key), std::span<const V>(values));
+      return true;
+    });
+  }
+};
+
+}  // namespace detail
+
 // A concurrent map in which a key has any number of values: an index, or a graph.
 template <inline_key K, inline_value V>
 class multimap : public detail::handle<nunatak_multimap, nunatak_multimap_free, nunatak_multimap_sync, nunatak_multimap_verify,
@@ -18,16 +78,8 @@ public:
   using iterator = detail::iterator<K, V>;
   using const_iterator = iterator;
 
-  // The values of many keys: those of keys[i] are values[ends[i - 1]] to values[ends[i]], without the latter.
-  struct groups {
-    std::vector<size_type> ends;
-    std::vector<V> values;
-
-    std::span<const V> operator[](size_type i) const {
-      const size_type start = i == 0 ? 0 : ends[i - 1];
-      return std::span<const V>(values).subspan(start, ends[i] - start);
-    }
-  };
+  // Of many keys: `ends`, `values`, and groups[i], a span of the values of keys[i].
+  using groups = detail::groups<V>;
 
   multimap() {
     nunatak_multimap* made = nullptr;
@@ -66,7 +118,7 @@ public:
   void insert(std::span<const K> keys, std::span<const V> values) {
     if (keys.size() != values.size()) throw error(NUNATAK_INVALID, "the spans differ in length");
     std::uint64_t of_keys[detail::block], of_values[detail::block];
-    each_part(keys, [&](std::span<const K> part, size_type at) {
+    detail::each_part(keys, [&](std::span<const K> part, size_type at) {
       const auto some = values.subspan(at, part.size());
       detail::check(nunatak_multimap_insert_many(
         map_.get(), detail::words(part, of_keys), detail::words(some, of_values), part.size()));
@@ -87,7 +139,7 @@ public:
     if (keys.size() != values.size()) throw error(NUNATAK_INVALID, "the spans differ in length");
     std::uint64_t of_keys[detail::block], of_values[detail::block];
     size_type all = 0, inserted = 0;
-    each_part(keys, [&](std::span<const K> part, size_type at) {
+    detail::each_part(keys, [&](std::span<const K> part, size_type at) {
       const auto some = values.subspan(at, part.size());
       detail::check(nunatak_multimap_insert_unique_many(
         map_.get(), detail::words(part, of_keys), detail::words(some, of_values), part.size(), &inserted));
@@ -113,19 +165,11 @@ public:
     all.ends.reserve(keys.size());
     std::uint64_t of_keys[detail::block];
     std::vector<std::uint64_t> room(detail::block);
-    size_type ends[detail::block];
-    each_part(keys, [&](std::span<const K> part, size_type) {
+    detail::each_part(keys, [&](std::span<const K> part, size_type) {
       const std::uint64_t* const asked = detail::words(part, of_keys);
-      // Other threads may add values between two calls.
-      for (size_type count = 0;; room.resize(count * 2)) {
-        detail::check(nunatak_multimap_get_all_many(
-          map_.get(), asked, part.size(), ends, room.data(), room.size(), &count));
-        if (count > room.size()) continue;
-        const size_type start = all.values.size();
-        for (size_type i = 0; i < part.size(); ++i) all.ends.push_back(start + ends[i]);
-        for (size_type i = 0; i < count; ++i) all.values.push_back(detail::from<V>(room[i]));
-        break;
-      }
+      detail::append(all, part.size(), room, [&](auto... results) {
+        return nunatak_multimap_get_all_many(map_.get(), asked, part.size(), results...);
+      });
     });
     return all;
   }
@@ -142,14 +186,9 @@ public:
   // are. Keys that come or go meanwhile may be left out.
   template <std::invocable<const K&, size_type> F>
   size_type visit_keys(F&& f) const {
-    groups_seen<F> seen{{f}};
+    detail::keys_seen<F> seen{{f}};
     const nunatak_each each = [](void* context, std::uint64_t key, std::uint64_t count) {
-      auto& state = *static_cast<groups_seen<F>*>(context);
-      return state.call.run(false, [&] {
-        ++state.count;
-        std::invoke(state.call.f, detail::from<K>(key), static_cast<size_type>(count));
-        return true;
-      });
+      return static_cast<detail::keys_seen<F>*>(context)->show(detail::from<K>(key), static_cast<size_type>(count));
     };
     seen.call.finish(nunatak_multimap_for_each_key(map_.get(), each, &seen));
     return seen.count;
@@ -159,16 +198,9 @@ public:
   // keys there are. Keys that come or go meanwhile may be left out.
   template <std::invocable<const K&, std::span<const V>> F>
   size_type visit_groups(F&& f) const {
-    groups_seen<F> seen{{f}};
+    detail::keys_seen<F> seen{{f}};
     const nunatak_each_group each = [](void* context, std::uint64_t key, const std::uint64_t* words, size_type len) {
-      auto& state = *static_cast<groups_seen<F>*>(context);
-      return state.call.run(false, [&] {
-        ++state.count;
-        std::vector<V> values(len);
-        std::transform(words, words + len, values.begin(), detail::from<V>);
-        std::invoke(state.call.f, detail::from<K>(key), std::span<const V>(values));
-        return true;
-      });
+      return static_cast<detail::keys_seen<F>*>(context)->template show_group<V>(detail::from<K>(key), words, len);
     };
     seen.call.finish(nunatak_multimap_for_each_group(map_.get(), each, &seen));
     return seen.count;
@@ -192,7 +224,7 @@ public:
   size_type erase(std::span<const K> keys) {
     size_type all = 0, removed[detail::block];
     std::uint64_t of_keys[detail::block];
-    each_part(keys, [&](std::span<const K> part, size_type) {
+    detail::each_part(keys, [&](std::span<const K> part, size_type) {
       detail::check(nunatak_multimap_remove_all_many(
         map_.get(), detail::words(part, of_keys), part.size(), removed));
       for (size_type i = 0; i < part.size(); ++i) all += removed[i];
@@ -212,21 +244,6 @@ public:
   bool empty() const noexcept { return size() == 0; }
   void clear() { detail::check(nunatak_multimap_clear(map_.get())); }
   size_type memory() const noexcept { return nunatak_multimap_memory(map_.get()); }
-
-private:
-  // A callable that is shown keys, and how many it was shown.
-  template <typename F>
-  struct groups_seen {
-    detail::call<std::remove_reference_t<F>> call;
-    size_type count = 0;
-  };
-
-  // Calls f(part, start) for parts of at most a block.
-  template <typename F>
-  static void each_part(std::span<const K> keys, F&& f) {
-    for (size_type at = 0; at < keys.size(); at += detail::block)
-      f(keys.subspan(at, std::min(detail::block, keys.size() - at)), at);
-  }
 };
 
 }  // namespace nunatak

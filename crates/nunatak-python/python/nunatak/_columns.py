@@ -67,6 +67,13 @@ def typed(words, kind):
     return words.astype(np.dtype(f"u{dtype.itemsize}"), copy=False).view(dtype)
 
 
+def as_column(values, kind, mask=None):
+    """Return a column of an array of numbers, or the column that it is already."""
+    if isinstance(values, Column):
+        return values
+    return Column._of_words(words_of(values), mask, kind)
+
+
 def arrow(data):
     """Return the data as a Column if it is one of Arrow, and not NumPy's; otherwise None."""
     if isinstance(data, Column):

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import _native
 from ._columns import (
+    as_column,
     column,
     column_and_mask,
     dtype_of,
@@ -51,13 +52,6 @@ def _column(items, at, kind):
     if kind in ("str", "bytes", "object"):
         return side
     return np.array(side, dtype=dtype_of(kind))
-
-
-def _arrow(values, kind, mask=None):
-    """Return a column of numbers, or the column that it is already."""
-    if isinstance(values, Column):
-        return values
-    return Column._of_words(words_of(values), mask, kind)
 
 
 def _look_up(native, keys, there, results, threads):
@@ -144,13 +138,13 @@ class Map(_native.Map, MutableMapping):
             keys, values = typed(keys, self.key_type), typed(values, self.value_type)
             if not arrow:
                 return keys, values
-            return _arrow(keys, self.key_type), _arrow(values, self.value_type)
+            return as_column(keys, self.key_type), as_column(values, self.value_type)
         if arrow:
             if self._layout == "objects":
                 raise TypeError("Arrow has no columns of objects")
             sides = zip(self._string_columns(), (self.key_type, self.value_type))
             keys, values = (
-                _arrow(side if isinstance(side, Column) else typed(side, kind), kind)
+                as_column(side if isinstance(side, Column) else typed(side, kind), kind)
                 for side, kind in sides
             )
             return keys, values
@@ -305,7 +299,7 @@ class Map(_native.Map, MutableMapping):
                 raise TypeError("out and mask are for maps of numbers")
             values, found = self._get_others(keys, threads, arrow)
         if arrow:
-            return _arrow(values, self.value_type, found)
+            return as_column(values, self.value_type, found)
         if default is _ABSENT:
             return values, found
         if isinstance(values, list):
@@ -449,7 +443,7 @@ def open(
     the power, `interval` seconds later. "synced": the power. "persistent_memory": the power, if the
     file is on such memory.
     table: "iceberg", "pea" or "turbo"; an existing file keeps its own.
-    multi: open a `MultiMap`.
+    multi: open a `MultiMap`, whose keys are numbers then.
     answer_readers: make copies for processes that open the file "beside" this one. Files of the table
     "iceberg" and files on persistent memory need that; of others readers see the last sync without it.
 

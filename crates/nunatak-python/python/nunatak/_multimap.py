@@ -5,11 +5,16 @@ import os
 import numpy as np
 
 from . import _native
-from ._columns import column, column_and_mask, kind_of, typed, words_of
+from ._columns import as_column, column, column_and_mask, kind_of, strings, typed, words_of
+from ._native import Column
 
 
 class MultiMap(_native.MultiMap):
-    """A concurrent map of numbers in which a key has any number of values: an index, or a graph.
+    """A concurrent map in which a key has any number of values: an index, or a graph.
+
+    MultiMap(key, value, items=())
+
+    Keys are numbers, "str" or "bytes"; values are numbers. In files keys are numbers.
 
     >>> graph = MultiMap("u32", "u32")
     >>> graph.insert_many([1, 1, 2], [2, 3, 3])
@@ -18,6 +23,9 @@ class MultiMap(_native.MultiMap):
     >>> offsets, targets = graph.get_all_many([2, 9, 1])
     >>> offsets.tolist(), len(targets)
     ([0, 1, 1, 3], 3)
+    >>> lines = MultiMap("str", "u32", [("rock", 1), ("ice", 1), ("rock", 2)])
+    >>> lines.count_many(["rock", "sea"]).tolist()
+    [2, 0]
     """
 
     def __new__(cls, key="u64", value="u64", items=()):
@@ -35,8 +43,26 @@ class MultiMap(_native.MultiMap):
             return f"<MultiMap({types}) in {os.fspath(self.path)!r} with {len(self)} values>"
         return f"MultiMap({types}, {{...{len(self)} values...}})"
 
-    def _keys(self, keys):
-        return words_of(column(keys, self.key_type, "keys"))
+    @property
+    def _has_strings(self):
+        return self.key_type in ("str", "bytes")
+
+    def _returned(self, keys, arrow):
+        """Return keys of the native part as an array, or as a list of strings; with `arrow` as a column."""
+        if isinstance(keys, Column):
+            return keys if arrow else keys.tolist()
+        return self._typed(keys, self.key_type, arrow)
+
+    def _typed(self, words, kind, arrow):
+        array = typed(words, kind)
+        return as_column(array, kind) if arrow else array
+
+    def _insert(self, keys, values, threads, unique):
+        values = words_of(column(values, self.value_type, "values"))
+        if self._has_strings:
+            return self._insert_strings(strings(keys), values, threads, unique)
+        keys = words_of(column(keys, self.key_type, "keys"))
+        return self._insert_words(keys, values, threads, unique)
 
     def get_all(self, key):
         """Return an array of all values of the key, in no order."""
@@ -44,8 +70,7 @@ class MultiMap(_native.MultiMap):
 
     def insert_many(self, keys, values, *, threads=1):
         """Add values[i] to those of keys[i]."""
-        values = column(values, self.value_type, "values")
-        self._insert_words(self._keys(keys), words_of(values), threads, False)
+        self._insert(keys, values, threads, False)
 
     def insert_unique_many(self, keys, values, *, threads=1):
         """Add each values[i] that keys[i] does not have; return how many were added.
@@ -54,14 +79,16 @@ class MultiMap(_native.MultiMap):
         >>> graph.insert_unique_many([1, 1, 2], [2, 2, 3]), graph.insert_unique_many([1, 2], [2, 4])
         (2, 1)
         """
-        values = column(values, self.value_type, "values")
-        return self._insert_words(self._keys(keys), words_of(values), threads, True)
+        return self._insert(keys, values, threads, True)
 
     def get_all_many(self, keys):
         """Return offsets and values: those of keys[i] are values[offsets[i]:offsets[i + 1]].
 
         Null keys have no values.
         """
+        if self._has_strings:
+            offsets, words = self._get_all_strings(strings(keys))
+            return offsets, typed(words, self.value_type)
         keys, there = column_and_mask(keys, self.key_type, "keys")
         offsets, words = self._get_all_words(words_of(keys if there is None else keys[there]))
         if there is not None:
@@ -79,6 +106,8 @@ class MultiMap(_native.MultiMap):
         return self._counts(keys, True)
 
     def _counts(self, keys, removes):
+        if self._has_strings:
+            return self._count_strings(strings(keys), removes)
         keys, there = column_and_mask(keys, self.key_type, "keys")
         counts = np.zeros(len(keys), dtype=np.uint64)
         if there is None:
@@ -89,10 +118,11 @@ class MultiMap(_native.MultiMap):
             counts[there] = some
         return counts.astype(np.int64)
 
-    def distinct_keys(self, *, return_counts=False):
+    def distinct_keys(self, *, return_counts=False, arrow=False):
         """Return an array of the keys, each once, in no order; with return_counts also how many values each has.
 
-        A key that other threads add or remove meanwhile may be left out.
+        Strings come as a list, and with `arrow` keys come as a `Column`. A key that other threads add or
+        remove meanwhile may be left out.
 
         >>> graph = MultiMap("u32", "u32", [(1, 2), (1, 3)])
         >>> graph.distinct_keys().tolist()
@@ -102,14 +132,15 @@ class MultiMap(_native.MultiMap):
         [2]
         """
         keys, counts = self._distinct_keys()
-        keys = typed(keys, self.key_type)
+        keys = self._returned(keys, arrow)
         return (keys, counts) if return_counts else keys
 
-    def groups(self):
+    def groups(self, *, arrow=False):
         """Return keys, each once, offsets and values: those of keys[i] are values[offsets[i]:offsets[i + 1]].
 
-        The values of a key are those of one moment. A key that other threads add or remove meanwhile may be
-        left out.
+        The values of a key are those of one moment. Keys that are strings come as a list, and with `arrow`
+        keys and values are a `Column` each. A key that other threads add or remove meanwhile may be left
+        out.
 
         >>> graph = MultiMap("u32", "u32", [(1, 2), (1, 3)])
         >>> keys, offsets, values = graph.groups()
@@ -117,13 +148,20 @@ class MultiMap(_native.MultiMap):
         ([1], [0, 2], [2, 3])
         """
         keys, offsets, values = self._groups()
-        return typed(keys, self.key_type), offsets, typed(values, self.value_type)
+        return self._returned(keys, arrow), offsets, self._typed(values, self.value_type, arrow)
 
-    def arrays(self):
-        """Return keys and values of one moment: a key as often as it has values."""
+    def arrays(self, *, arrow=False):
+        """Return keys and values of one moment: a key as often as it has values.
+
+        Keys that are strings come as a list, and with `arrow` keys and values are a `Column` each.
+
+        >>> MultiMap("str", "u32", [("rock", 1)]).arrays()
+        (['rock'], array([1], dtype=uint32))
+        """
         keys, values = self._entries()
-        return typed(keys, self.key_type), typed(values, self.value_type)
+        return self._returned(keys, arrow), self._typed(values, self.value_type, arrow)
 
     def __iter__(self):
         keys, values = self.arrays()
-        return iter(list(zip(keys.tolist(), values.tolist())))
+        keys = keys if isinstance(keys, list) else keys.tolist()
+        return iter(list(zip(keys, values.tolist())))
