@@ -75,7 +75,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Figure>, CheckFailed> {
          process of its own.",
     );
     if let Some(bytes) = key_bytes {
-        figure.note(&format!(
+        figure.note(format!(
             "Keys are byte strings of {bytes} bytes. In the peers a key owns its bytes, and a \
              vector has its values.",
         ));

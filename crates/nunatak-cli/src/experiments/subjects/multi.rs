@@ -34,7 +34,7 @@ impl FiledMulti {
 }
 
 /// Calls `look` with each copied value.
-fn show(copied: &[u64], mut look: impl FnMut(&[u8])) {
+pub(super) fn show(copied: &[u64], mut look: impl FnMut(&[u8])) {
     copied.iter().for_each(|value| look(&value.to_ne_bytes()));
 }
 

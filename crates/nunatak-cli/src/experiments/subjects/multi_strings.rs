@@ -1,13 +1,9 @@
 //! Byte strings with many values, and vectors as values, which users of other maps write instead.
 
+use super::multi::show;
 use super::{ROOM, Scratch, Subject, WORKS, string};
 use crate::targets::{Hasher, Shards};
 use nunatak::PeaBlobMultiMap;
-
-/// Calls `look` with each copied value.
-fn show(copied: &[u64], mut look: impl FnMut(&[u8])) {
-    copied.iter().for_each(|value| look(&value.to_ne_bytes()));
-}
 
 /// A map in RAM, and the length of its keys.
 pub(crate) struct MultiStrings {
