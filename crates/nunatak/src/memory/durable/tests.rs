@@ -1,6 +1,8 @@
 //! The order of a pool's steps, between which a crash may come.
 
+use super::region::PoolRegion;
 use super::{Backing, Durable, Event, Kind, Media, PAGE, Paged, Pool, Recorder, Wanted};
+use crate::error::{Error, FileError};
 use crate::memory::{Medium, Part, Region};
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -70,6 +72,30 @@ fn pages_come_again_empty_and_stay_accessible() {
     region.resize(3 * PAGE).unwrap();
     assert_eq!(*byte, 0, "the page of another file was kept");
     assert!(region.resize((1 << 20) + 1).is_err());
+}
+
+#[test]
+fn damage_is_located_in_each_extent_of_a_part() {
+    let (medium, _recorder) = pool(false);
+    let front = medium.region(Part::Front, 1 << 20).unwrap();
+    let back = medium.region(Part::Back, 1 << 20).unwrap();
+    // Behind the header's page: one page of the front, one of the back, two of the front.
+    front.resize(PAGE).unwrap();
+    back.resize(PAGE).unwrap();
+    front.resize(3 * PAGE).unwrap();
+    let place_of = |region: &PoolRegion, offset: usize| {
+        let address = region.base().as_ptr().wrapping_add(offset);
+        match medium.pool().locate(address, FileError::corrupt("a byte").into()) {
+            Error::File(FileError::Corrupt { at, .. }) => at.map(|at| at as usize),
+            other => panic!("{other:?}"),
+        }
+    };
+    for (offset, place) in
+        [(0, PAGE), (PAGE - 1, 2 * PAGE - 1), (PAGE, 3 * PAGE), (2 * PAGE + 8, 4 * PAGE + 8)]
+    {
+        assert_eq!(place_of(&front, offset), Some(place), "byte {offset}");
+    }
+    assert_eq!((place_of(&front, 3 * PAGE), place_of(&back, 8)), (None, Some(2 * PAGE + 8)));
 }
 
 /// A file that the pool itself makes shorter is not taken for one that another process has cut.
