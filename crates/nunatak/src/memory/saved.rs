@@ -79,3 +79,27 @@ impl Saved<super::durable::Paged> {
         self.pairs.region().check()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Epochs;
+
+    #[test]
+    fn words_are_read_as_they_were_saved() {
+        let words: Vec<u64> = (7..20).collect();
+        for count in 0..words.len() {
+            // As many pairs as are needed, and no more.
+            let saved = Saved::new(&Epochs::default(), 100).unwrap();
+            assert_eq!((saved.saved(), saved.save(None), saved.pairs.len()), (None, Ok(()), 0));
+            saved.save(Some(&words[..count])).unwrap();
+            assert_eq!(saved.saved().as_deref(), Some(&words[..count]));
+            // A number that is too large for the pairs.
+            let more = 2 * saved.pairs.len() as u64;
+            saved.pairs.at(0).store_first(more, Relaxed);
+            assert_eq!(saved.saved(), None, "{more} words behind pair 0 of {count}");
+            saved.save(None).unwrap();
+            assert_eq!(saved.saved(), None);
+        }
+    }
+}

@@ -239,5 +239,8 @@ mod tests {
         let large = places.allocate(SMALL + 1).unwrap();
         assert!(!places.should_move(large));
         places.give_back(large, SMALL + 1);
+        let places = Places::new(&Heap).unwrap();
+        places.allocate(SMALL).unwrap();
+        assert_eq!((places.spans(), places.usage().mapped), (0, SMALL));
     }
 }
