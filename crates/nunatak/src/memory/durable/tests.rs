@@ -1,5 +1,6 @@
 //! The order of a pool's steps, between which a crash may come.
 
+use super::paged::PagedRegion;
 use super::region::PoolRegion;
 use super::{Backing, Durable, Event, Kind, Media, PAGE, Paged, Pool, Recorder, Wanted};
 use crate::error::{Error, FileError};
@@ -148,6 +149,143 @@ fn pages_that_were_given_up_read_as_zero() {
         Paged::trim(&region).unwrap();
         assert_eq!([0, last].map(|offset| word_at(offset).load(Relaxed)), [0; 2]);
     }
+}
+
+#[test]
+fn what_is_given_back_between_other_parts_takes_no_room() {
+    let (medium, _recorder) = pool(false);
+    let front = medium.region(Part::Front, 1 << 20).unwrap();
+    let back = medium.region(Part::Back, 1 << 20).unwrap();
+    front.resize(8 * PAGE).unwrap();
+    // SAFETY: all of it is committed, and only this test uses it.
+    unsafe { front.base().as_ptr().write_bytes(7, 8 * PAGE) };
+    back.resize(PAGE).unwrap();
+    let blocks = || rustix::fs::fstat(medium.pool().backing().file()).unwrap().st_blocks;
+    let before = blocks();
+    front.release(0);
+    assert!(before - blocks() >= (8 * PAGE / 512) as i64, "{before} blocks, then {}", blocks());
+    assert_eq!(medium.pool().actual_bytes(), Ok(10 * PAGE as u64));
+}
+
+fn paged(backing: Backing, kind: Kind, is_new: bool) -> (Paged, PagedRegion) {
+    let wanted = Wanted { page_checksums: true, ..Wanted::default() };
+    let pool = match is_new {
+        true => Pool::create(backing, kind, &[0; 12], wanted),
+        false => Pool::open(backing, kind, wanted),
+    };
+    let medium = Paged::new(pool.unwrap(), 1 << 30).unwrap();
+    let region = medium.region(Part::Front, 1 << 30).unwrap();
+    medium.end_recovery().unwrap();
+    (medium, region)
+}
+
+fn store(medium: &Paged, region: &PagedRegion, offset: usize, value: u64) {
+    Paged::make_writable(region, offset).unwrap();
+    let address = Paged::address(region, region.base().as_ptr(), offset);
+    // SAFETY: within bytes that were committed, aligned, and of atomic words.
+    medium.store_word(unsafe { &*address.cast::<AtomicU64>() }, value, Relaxed);
+}
+
+/// The first sync after a process was killed computes the checksums of its last epoch, and of no
+/// earlier one.
+#[test]
+fn a_sync_gives_no_damaged_page_a_new_checksum() {
+    const VALUES: [u64; 3] = [1 << 50 | 1, 1 << 50 | 2, 1 << 50 | 3];
+    let (medium, region) =
+        paged(Backing::simulated(&[], false, true, Arc::default()).unwrap(), Kind::Pea, true);
+    region.resize(3 * 4096).unwrap();
+    for (page, value) in VALUES.into_iter().enumerate() {
+        store(&medium, &region, 4096 * page + 16, value);
+        if page < 2 {
+            medium.sync(|run| run()).unwrap();
+        }
+    }
+    let pool = medium.pool();
+    let mut image = vec![0; pool.actual_bytes().unwrap() as usize];
+    assert_eq!(rustix::io::pread(pool.backing().file(), &mut image, 0), Ok(image.len()));
+    let places = VALUES.map(|value| {
+        8 * image.chunks(8).position(|word| word == value.to_ne_bytes()).expect("the value")
+    });
+    for (page, damaged) in [None, Some(0), Some(1)].into_iter().enumerate() {
+        let mut image = image.clone();
+        damaged.into_iter().for_each(|page| image[places[page] + 4] ^= 4);
+        let backing = Backing::simulated(&image, false, false, Arc::default()).unwrap();
+        let (medium, region) = paged(backing, Kind::Pea, false);
+        assert!(!medium.was_cut() && !medium.pool().was_closed());
+        medium.sync(|run| run()).unwrap();
+        assert_eq!(region.check().is_ok(), page == 0, "{:?}", region.check());
+        assert_eq!(medium.checksums(), Some((3, 3)));
+    }
+}
+
+/// The checksums of more than 8,192 pages take more than one page of the file.
+#[test]
+fn every_page_of_a_large_file_has_a_checksum() {
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    let backing = Backing::of_nameless(rustix::fs::memfd_create("nunatak", flags).unwrap());
+    backing.extend(0, PAGE as u64).unwrap();
+    let (medium, region) = paged(backing, Kind::Pea, true);
+    region.resize(60 << 20).unwrap();
+    let word_at = |offset: usize| {
+        let address = Paged::address(&region, region.base().as_ptr(), offset);
+        // SAFETY: within bytes that were committed, aligned, and of atomic words.
+        unsafe { &*address.cast::<AtomicU64>() }
+    };
+    (0..60 << 20).step_by(4096).for_each(|at| store(&medium, &region, at + 16, 1 + at as u64));
+    medium.sync(|run| run()).unwrap();
+    for bytes in [60 << 20, 36 << 20, 20 << 20] {
+        region.release(bytes);
+        medium.sync(|run| run()).unwrap();
+        medium.trim_pages();
+        let pages = bytes / 4096;
+        assert_eq!((region.check(), medium.checksums()), (Ok(()), Some((pages, pages))));
+        for offset in [0, bytes - 4096] {
+            // Recovery builds the headers of buckets again.
+            word_at(offset).fetch_add(1, Relaxed);
+            assert_eq!(region.check(), Ok(()));
+            word_at(offset + 16).fetch_add(1, Relaxed);
+            assert!(region.check().is_err(), "byte {offset}");
+            word_at(offset + 16).fetch_sub(1, Relaxed);
+        }
+    }
+    assert_eq!(medium.pool().bytes_of(Part::Sums), PAGE);
+}
+
+/// Buckets of other tables have words that recovery builds again.
+#[test]
+fn checksums_of_iceberg_are_of_all_words() {
+    for (kind, is_noticed) in
+        [(Kind::Iceberg, true), (Kind::IcebergBlobs, true), (Kind::Turbo, false)]
+    {
+        let backing = Backing::simulated(&[], false, true, Arc::default()).unwrap();
+        let (medium, region) = paged(backing, kind, true);
+        region.resize(4096).unwrap();
+        store(&medium, &region, 16, 7);
+        medium.sync(|run| run()).unwrap();
+        let address = Paged::address(&region, region.base().as_ptr(), 8);
+        // SAFETY: within bytes that were committed, aligned, and of atomic words.
+        unsafe { &*address.cast::<AtomicU64>() }.store(1, Relaxed);
+        assert_eq!(region.check().is_err(), is_noticed, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_region_that_is_resized_gives_its_last_pages_back() {
+    let backing = Backing::simulated(&[], false, true, Arc::default()).unwrap();
+    let (medium, region) = paged(backing, Kind::Pea, true);
+    region.resize(3 * 4096).unwrap();
+    (0..3).for_each(|page| store(&medium, &region, 4096 * page, 7));
+    region.resize(4096).unwrap();
+    let value_at = |page: usize| {
+        let address = Paged::address(&region, region.base().as_ptr(), 4096 * page);
+        // SAFETY: within bytes that were committed once, aligned, and of atomic words.
+        unsafe { &*address.cast::<AtomicU64>() }.load(Relaxed)
+    };
+    assert_eq!(region.committed(), 4096);
+    region.resize(3 * 4096).unwrap();
+    assert_eq!([0, 1, 2].map(value_at), [7, 0, 0]);
+    medium.sync(|run| run()).unwrap();
+    assert_eq!(medium.checksums(), Some((1, 1)));
 }
 
 #[test]
