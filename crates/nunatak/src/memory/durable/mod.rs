@@ -24,6 +24,8 @@ mod flush;
 mod header;
 mod journal;
 mod lost_pages;
+#[cfg(test)]
+mod lost_tests;
 mod mapping;
 mod owner;
 mod page_sums;
