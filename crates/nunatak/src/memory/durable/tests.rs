@@ -251,6 +251,43 @@ fn every_page_of_a_large_file_has_a_checksum() {
     assert_eq!(medium.pool().bytes_of(Part::Sums), PAGE);
 }
 
+/// A page that is free only for copies, and that is the last one of its file.
+#[test]
+fn the_last_page_of_a_full_file_has_a_checksum() {
+    const BYTES: usize = 64 << 20;
+    let backing = Backing::simulated(&[], false, true, Arc::default()).unwrap();
+    let wanted = Wanted { page_checksums: true, ..Wanted::default() };
+    let pool = Pool::create(backing, Kind::Pea, &[0; 12], wanted).unwrap();
+    let medium = Paged::new(pool, BYTES).unwrap();
+    let region = medium.region(Part::Front, BYTES).unwrap();
+    medium.end_recovery().unwrap();
+    region.resize(BYTES).unwrap();
+    let taken =
+        (0..BYTES).step_by(4096).take_while(|&at| Paged::make_writable(&region, at).is_ok());
+    let taken = taken.count();
+    assert!(medium.is_tight() && taken > 16_000);
+    medium.sync(|run| run()).unwrap();
+    let copied = (0..taken).take_while(|page| Paged::make_writable(&region, 4096 * page).is_ok());
+    assert_eq!(copied.count() + taken + 1, BYTES / 4096);
+    medium.sync(|run| run()).unwrap();
+    assert_eq!((region.check(), medium.is_tight()), (Ok(()), false));
+}
+
+#[test]
+fn a_file_has_checksums_if_it_was_made_with_them() {
+    for was_wanted in [true, false] {
+        let backing = Backing::simulated(&[], false, true, Arc::default()).unwrap();
+        let same = backing.rehearsal().unwrap();
+        let wanted = |page_checksums| Wanted { page_checksums, ..Wanted::default() };
+        let created = Pool::create(backing, Kind::Pea, &[0; 12], wanted(was_wanted)).unwrap();
+        let created = Paged::new(created, 1 << 20).unwrap();
+        let opened = Pool::open(same, Kind::Pea, wanted(!was_wanted)).unwrap();
+        let opened = Paged::new(opened, 1 << 20).unwrap();
+        let has = [created, opened].map(|medium| medium.checksums().is_some());
+        assert_eq!(has, [was_wanted; 2]);
+    }
+}
+
 /// Buckets of other tables have words that recovery builds again.
 #[test]
 fn checksums_of_iceberg_are_of_all_words() {
