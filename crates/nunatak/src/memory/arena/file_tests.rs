@@ -3,7 +3,7 @@
 
 use super::classes::{CLASSES, LARGEST, SPAN, size_of_class};
 use super::spans::{Owner, Totals};
-use super::{Arena, SHARDS};
+use super::{Arena, Places, SHARDS};
 use crate::memory::{Epochs, Region};
 use crate::sync::Ordering::Relaxed;
 
@@ -53,6 +53,18 @@ fn a_place_of_an_earlier_epoch_waits_for_the_sync() {
         assert_eq!((arena.waiting(), arena.has(at, bytes)), (0, false));
         assert_eq!(arena.allocate(bytes), Ok(at));
     }
+}
+
+#[test]
+fn what_waits_for_a_sync_is_told() {
+    let medium = Epochs::default();
+    medium.present.store(1, Relaxed);
+    let places = Places::new(&medium).unwrap();
+    let word = places.allocate(100).unwrap();
+    medium.present.store(2, Relaxed);
+    assert_eq!(places.waiting(), 0);
+    places.give_back(word, 100);
+    assert_eq!(places.waiting(), 104);
 }
 
 #[test]

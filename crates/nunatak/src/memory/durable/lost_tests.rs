@@ -1,8 +1,9 @@
 //! What is read from a file whose page maps are damaged: each loss by itself, in a small file.
 
+use super::header::Field;
 use super::page_versions::{MAP_BYTES, PAGE_BYTES, Version};
 use super::paged::PagedRegion;
-use super::{Backing, Forced, Kind, Paged, Pool, Wanted};
+use super::{Backing, Forced, HEADER, Kind, Paged, Pool, Wanted};
 use crate::memory::{Medium, Part, Region};
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -149,7 +150,11 @@ impl File {
         for &(at, word) in words {
             image[at..at + 8].copy_from_slice(&word.to_ne_bytes());
         }
-        let backing = Backing::simulated(&image, false, false, Arc::default()).unwrap();
+        self.open(&image, forced)
+    }
+
+    fn open(&self, image: &[u8], forced: Forced) -> Opened {
+        let backing = Backing::simulated(image, false, false, Arc::default()).unwrap();
         Opened::new(backing.rehearsal().unwrap(), self.kind, Some(forced))
     }
 
@@ -269,6 +274,33 @@ fn words_of_a_later_epoch_belong_to_no_earlier_pointer() {
             opened.medium.may_belong(values, pointer)
         };
         assert!(may_belong((VALUES, 0)) && may_belong((VALUES, 1)) && !may_belong((CHAINS, 1)));
+    });
+}
+
+#[test]
+fn a_shorter_file_is_read_as_far_as_it_goes() {
+    for_each_kind(|file| {
+        let numbers = places().map(|place| file.versions(place).last().unwrap().0.number());
+        let last = numbers.max().unwrap();
+        assert!(file.maps.iter().all(|map| map[0] < file.pages[last]));
+        // The last page of all loses its value, and what is behind it.
+        let opened = file.open(&file.image[..file.pages[last] + 8], Forced::Everything);
+        for place in places() {
+            let is_lost = file.versions(place).last().unwrap().0.number() == last;
+            let value = if is_lost { 0 } else { value_of(last_before(5, place), place) };
+            assert_eq!(opened.value(place), value, "{place:?}");
+        }
+    });
+}
+
+#[test]
+fn without_the_number_of_the_last_sync_all_epochs_count() {
+    for_each_kind(|file| {
+        let root = Field::Root as usize;
+        for (words, settled) in [(vec![], 4), (vec![(root, 0), (HEADER + root, 0)], 5)] {
+            let opened = file.check(&words, &[]);
+            assert_eq!(opened.medium.settled(), settled);
+        }
     });
 }
 

@@ -1,10 +1,12 @@
 //! The order of a pool's steps, between which a crash may come.
 
+use super::page_versions::Version;
 use super::paged::PagedRegion;
 use super::region::PoolRegion;
+use super::shadow_pages::ShadowPages;
 use super::{Backing, Durable, Event, Kind, Media, PAGE, Paged, Pool, Recorder, Wanted};
 use crate::error::{Error, FileError};
-use crate::memory::{Medium, Part, Region};
+use crate::memory::{Medium, Part, Region, ReservedArray};
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -84,19 +86,24 @@ fn damage_is_located_in_each_extent_of_a_part() {
     front.resize(PAGE).unwrap();
     back.resize(PAGE).unwrap();
     front.resize(3 * PAGE).unwrap();
-    let place_of = |region: &PoolRegion, offset: usize| {
-        let address = region.base().as_ptr().wrapping_add(offset);
-        match medium.pool().locate(address, FileError::corrupt("a byte").into()) {
-            Error::File(FileError::Corrupt { at, .. }) => at.map(|at| at as usize),
-            other => panic!("{other:?}"),
-        }
+    let place_at = |address: *const u8| match medium
+        .pool()
+        .locate(address, FileError::corrupt("a byte").into())
+    {
+        Error::File(FileError::Corrupt { at, .. }) => at.map(|at| at as usize),
+        other => panic!("{other:?}"),
     };
+    let place_of =
+        |region: &PoolRegion, offset| place_at(region.base().as_ptr().wrapping_add(offset));
     for (offset, place) in
         [(0, PAGE), (PAGE - 1, 2 * PAGE - 1), (PAGE, 3 * PAGE), (2 * PAGE + 8, 4 * PAGE + 8)]
     {
         assert_eq!(place_of(&front, offset), Some(place), "byte {offset}");
     }
     assert_eq!((place_of(&front, 3 * PAGE), place_of(&back, 8)), (None, Some(2 * PAGE + 8)));
+    let address = front.base().as_ptr();
+    drop(front);
+    assert_eq!((place_at(address), place_of(&back, 8)), (None, Some(2 * PAGE + 8)));
 }
 
 /// A file that the pool itself makes shorter is not taken for one that another process has cut.
@@ -233,6 +240,10 @@ fn every_page_of_a_large_file_has_a_checksum() {
     };
     (0..60 << 20).step_by(4096).for_each(|at| store(&medium, &region, at + 16, 1 + at as u64));
     medium.sync(|run| run()).unwrap();
+    // A file has room for few extents.
+    let pages = medium.pool().bytes_of(Part::Pages);
+    assert!((60 << 20..(60 << 20) * 9 / 8 + (1 << 20)).contains(&pages), "{pages}");
+    assert!(medium.pool().extents.lock().of(Part::Pages).count() < 60);
     for bytes in [60 << 20, 36 << 20, 20 << 20] {
         region.release(bytes);
         medium.sync(|run| run()).unwrap();
@@ -249,6 +260,11 @@ fn every_page_of_a_large_file_has_a_checksum() {
         }
     }
     assert_eq!(medium.pool().bytes_of(Part::Sums), PAGE);
+    // What was given back is taken again.
+    region.resize(60 << 20).unwrap();
+    (0..60 << 20).step_by(4096).for_each(|at| store(&medium, &region, at + 16, 2 + at as u64));
+    medium.sync(|run| run()).unwrap();
+    assert_eq!((region.check(), word_at((59 << 20) + 16).load(Relaxed)), (Ok(()), 2 + (59 << 20)));
 }
 
 /// A page that is free only for copies, and that is the last one of its file.
@@ -288,6 +304,149 @@ fn a_file_has_checksums_if_it_was_made_with_them() {
     }
 }
 
+#[test]
+fn room_is_made_for_as_many_pages_as_are_asked_for() {
+    let backing = Backing::simulated(&[], false, true, Arc::default()).unwrap();
+    let (medium, _region) = paged(backing, Kind::Pea, true);
+    // Of 16 pages one is the page of zeros. 64 stay free for copies.
+    for (pages, expected) in [(500, 576), (500, 576), (511, 576), (512, 656)] {
+        medium.has_room(pages * 4096).unwrap();
+        assert_eq!(medium.usage().mapped, expected * 4096, "{pages} pages");
+    }
+}
+
+#[test]
+fn a_part_grows_by_an_eighth_at_least_and_not_in_vain() {
+    let (medium, _recorder) = pool(true);
+    let medium_of_pages = Paged::new(
+        Pool::create(
+            Backing::simulated(&[], true, true, Arc::default()).unwrap(),
+            Kind::Pea,
+            &[0; 12],
+            Wanted::default(),
+        )
+        .unwrap(),
+        1 << 30,
+    )
+    .unwrap();
+    let region = medium_of_pages.region(Part::Front, 1 << 30).unwrap();
+    for pages in 1..400 {
+        region.resize(pages * PAGE).unwrap();
+        let committed = region.committed();
+        assert!((pages * PAGE..=pages * PAGE * 9 / 8 + PAGE).contains(&committed), "{committed}");
+        region.resize(committed).unwrap();
+        assert_eq!(region.committed(), committed);
+    }
+    assert!(medium_of_pages.pool().extents.lock().of(Part::Front).count() < 60);
+    // A part that is larger than what is asked for has an eighth more addresses.
+    let region = medium.region(Part::Front, 1 << 20).unwrap();
+    region.resize(16 * PAGE).unwrap();
+    assert_eq!((region.reserved(), region.resize(17 * PAGE).is_err()), (16 * PAGE, true));
+    drop(region);
+    let region = medium.region(Part::Front, 1).unwrap();
+    assert_eq!((region.reserved(), region.committed()), (18 * PAGE, 16 * PAGE));
+}
+
+#[test]
+fn a_pool_says_what_its_medium_orders_and_whether_it_has_failed() {
+    for is_ordered in [true, false] {
+        let (medium, _recorder) = pool(is_ordered);
+        assert_eq!((medium.is_ordered(), medium.has_failed()), (is_ordered, false));
+        medium.pool().poison();
+        assert!(medium.has_failed());
+    }
+}
+
+#[test]
+fn a_region_that_ends_takes_its_map_off_the_list() {
+    let backing = Backing::simulated(&[], false, true, Arc::default()).unwrap();
+    let (medium, front) = paged(backing, Kind::Pea, true);
+    let back = medium.region(Part::Back, 1 << 20).unwrap();
+    for region in [&front, &back] {
+        region.resize(4096).unwrap();
+        store(&medium, region, 16, 7);
+    }
+    medium.sync(|run| run()).unwrap();
+    assert_eq!(medium.checksums(), Some((2, 2)));
+    drop(back);
+    assert_eq!(medium.checksums(), Some((1, 1)));
+}
+
+#[test]
+fn a_page_is_taken_again_when_no_power_cut_brings_it_back() {
+    let backing = Backing::simulated(&[], false, true, Arc::default()).unwrap();
+    let (medium, region) = paged(backing, Kind::Pea, true);
+    region.resize(8 * 4096).unwrap();
+    let taken = |page: usize| {
+        store(&medium, &region, page * 4096, 7);
+        Paged::address(&region, region.base().as_ptr(), page * 4096)
+    };
+    let discard = |page: usize| Paged::discard(&region, page * 4096..(page + 1) * 4096);
+    let first = taken(0);
+    assert!(discard(0));
+    // No sync has seen the page.
+    assert_eq!(taken(1), first);
+    medium.sync(|run| run()).unwrap();
+    assert!(discard(1));
+    assert_ne!(taken(2), first);
+    medium.sync(|run| run()).unwrap();
+    assert_eq!(taken(3), first);
+}
+
+/// A map has room for four versions of a page.
+#[test]
+fn a_power_cut_leaves_the_version_of_the_last_sync() {
+    let backing = Backing::simulated(&[], false, true, Arc::default()).unwrap();
+    let (medium, region) = paged(backing, Kind::Pea, true);
+    region.resize(4096).unwrap();
+    for round in 1..12 {
+        store(&medium, &region, 16, round);
+        let pool = medium.pool();
+        let mut image = vec![0; pool.actual_bytes().unwrap() as usize];
+        assert_eq!(rustix::io::pread(pool.backing().file(), &mut image, 0), Ok(image.len()));
+        for (is_cut, value) in [(true, round - 1), (false, round)] {
+            let backing = Backing::simulated(&image, false, is_cut, Arc::default()).unwrap();
+            let (medium, region) = paged(backing, Kind::Pea, false);
+            let address = Paged::address(&region, region.base().as_ptr(), 16);
+            // SAFETY: within bytes that were committed, aligned, and of atomic words.
+            let found = unsafe { &*address.cast::<AtomicU64>() }.load(Relaxed);
+            assert_eq!((medium.was_cut(), found), (is_cut, value));
+            // Pages that a version names are not taken.
+            medium.sync(|run| run()).unwrap();
+            region.resize(40 * 4096).unwrap();
+            (1..40).for_each(|page| store(&medium, &region, page * 4096 + 16, 99));
+            medium.sync(|run| run()).unwrap();
+            (1..40).for_each(|page| store(&medium, &region, page * 4096 + 16, 98));
+            // SAFETY: as above.
+            let found = unsafe { &*address.cast::<AtomicU64>() }.load(Relaxed);
+            assert_eq!((region.check(), found), (Ok(()), value), "round {round}");
+        }
+        medium.sync(|run| run()).unwrap();
+    }
+}
+
+/// A version of an earlier session names a page that was there then.
+#[test]
+fn pages_that_were_added_since_are_of_no_earlier_version() {
+    let backing = Backing::simulated(&[], false, true, Arc::default()).unwrap();
+    let file = rustix::io::fcntl_dupfd_cloexec(backing.file(), 0).unwrap();
+    let (medium, _region) = paged(backing, Kind::Pea, true);
+    medium.sync(|run| run()).unwrap();
+    let pages = |backing| {
+        let pool = Pool::open(backing, Kind::Pea, Wanted::default()).unwrap();
+        ShadowPages::new(Durable::new(pool).shared(), 1 << 24).unwrap()
+    };
+    let opened = pages(Backing::of_nameless(file));
+    opened.has_room(100).unwrap();
+    let (found, first) = (16, opened.epoch());
+    let committed = opened.usage().mapped / 4096;
+    assert!(first > 1 && committed > 100);
+    let is_sound = |epoch, number| opened.is_sound(Version::new(epoch, number));
+    assert!(is_sound(1, found - 1) && !is_sound(1, found) && !is_sound(1, found + 1));
+    assert!(is_sound(first, found) && is_sound(first, committed - 1));
+    assert!(!is_sound(first, committed) && !is_sound(first + 1, 1));
+}
+
 /// Buckets of other tables have words that recovery builds again.
 #[test]
 fn checksums_of_iceberg_are_of_all_words() {
@@ -304,6 +463,27 @@ fn checksums_of_iceberg_are_of_all_words() {
         unsafe { &*address.cast::<AtomicU64>() }.store(1, Relaxed);
         assert_eq!(region.check().is_err(), is_noticed, "{kind:?}");
     }
+}
+
+#[test]
+fn only_whole_pages_are_discarded() {
+    const PER_PAGE: usize = 4096 / 8;
+    let backing = Backing::simulated(&[], false, true, Arc::default()).unwrap();
+    let (medium, region) = paged(backing, Kind::Pea, true);
+    drop(region);
+    let array: ReservedArray<AtomicU64, Paged> =
+        ReservedArray::within(&medium, Part::Front, 4 * PER_PAGE, 1 << 20).unwrap();
+    for at in (0..4 * PER_PAGE).step_by(PER_PAGE) {
+        array.make_writable(at).unwrap();
+        medium.store_word(array.at(at), 7, Relaxed);
+    }
+    let values = || [0, 1, 2, 3].map(|page| array.at(page * PER_PAGE).load(Relaxed));
+    assert!(!array.discard(PER_PAGE..PER_PAGE + 9) && !array.discard(9..PER_PAGE + 9));
+    assert_eq!(values(), [7; 4]);
+    assert!(array.discard(PER_PAGE..3 * PER_PAGE));
+    assert_eq!(values(), [7, 0, 0, 7]);
+    medium.sync(|run| run()).unwrap();
+    assert_eq!(medium.checksums(), Some((2, 2)));
 }
 
 #[test]
