@@ -451,7 +451,8 @@ mod tests {
         let page = unsafe { Page::new(words.as_ptr().cast()) };
         assert!(page.has_schema() && page.differences().is_empty());
         for copy in [0, HEADER] {
-            let before = [16, 520].map(|at| words[(copy + at) / 8].fetch_xor(5, Ordering::Relaxed));
+            let before = [16, 520]
+                .map(|at| words[(copy + at) / 8].fetch_xor(HAS_SCHEMA | 1, Ordering::Relaxed));
             let right: Vec<u64> = page.differences().iter().map(|one| one.1).collect();
             assert_eq!(right, before);
             page.differences().iter().for_each(|one| one.0.store(one.1, Ordering::Relaxed));

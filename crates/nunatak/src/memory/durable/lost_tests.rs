@@ -3,6 +3,7 @@
 use super::header::Field;
 use super::page_versions::{MAP_BYTES, PAGE_BYTES, Version};
 use super::paged::PagedRegion;
+use super::tests::image_of;
 use super::{Backing, Forced, HEADER, Kind, Paged, Pool, Wanted};
 use crate::memory::{Medium, Part, Region};
 use crate::sync::{AtomicU64, Ordering::Relaxed};
@@ -124,9 +125,7 @@ impl File {
                 }
             }
         }
-        let pool = opened.medium.pool();
-        let mut image = vec![0; pool.actual_bytes().unwrap() as usize];
-        assert_eq!(rustix::io::pread(pool.backing().file(), &mut image, 0), Ok(image.len()));
+        let image = image_of(opened.medium.pool());
         let maps = PARTS.iter().map(|&(part, _)| opened.bytes_of(part.map())).collect();
         let pages = opened.bytes_of(Part::Pages);
         let pages = pages.into_iter().step_by(PAGE_BYTES / MAP_BYTES).collect();
@@ -283,12 +282,17 @@ fn a_shorter_file_is_read_as_far_as_it_goes() {
         let numbers = places().map(|place| file.versions(place).last().unwrap().0.number());
         let last = numbers.max().unwrap();
         assert!(file.maps.iter().all(|map| map[0] < file.pages[last]));
-        // The last page of all loses its value, and what is behind it.
-        let opened = file.open(&file.image[..file.pages[last] + 8], Forced::Everything);
-        for place in places() {
-            let is_lost = file.versions(place).last().unwrap().0.number() == last;
-            let value = if is_lost { 0 } else { value_of(last_before(5, place), place) };
-            assert_eq!(opened.value(place), value, "{place:?}");
+        // The last page of all loses its value; or it is where the file ends, with its extent.
+        let extents = file.pages[1..=last].windows(2).filter(|two| two[1] != two[0] + PAGE_BYTES);
+        let begin = extents.map(|two| two[1]).last().expect("a second extent");
+        for end in [file.pages[last] + 8, begin] {
+            let opened = file.open(&file.image[..end], Forced::Everything);
+            for place in places() {
+                let number = file.versions(place).last().unwrap().0.number();
+                let is_lost = file.pages[number] + 16 > end;
+                let value = if is_lost { 0 } else { value_of(last_before(5, place), place) };
+                assert_eq!(opened.value(place), value, "{place:?}");
+            }
         }
     });
 }

@@ -1,10 +1,11 @@
 //! The order of a pool's steps, between which a crash may come.
 
+use super::header::{self, Field};
 use super::page_versions::Version;
 use super::paged::PagedRegion;
 use super::region::PoolRegion;
 use super::shadow_pages::ShadowPages;
-use super::{Backing, Durable, Event, Kind, Media, PAGE, Paged, Pool, Recorder, Wanted};
+use super::{Backing, Durable, Event, HEADER, Kind, Media, PAGE, Paged, Pool, Recorder, Wanted};
 use crate::error::{Error, FileError};
 use crate::memory::{Medium, Part, Region, ReservedArray};
 use crate::sync::{AtomicU64, Ordering::Relaxed};
@@ -174,6 +175,13 @@ fn what_is_given_back_between_other_parts_takes_no_room() {
     assert_eq!(medium.pool().actual_bytes(), Ok(10 * PAGE as u64));
 }
 
+/// Returns the bytes of a file.
+pub(super) fn image_of(pool: &Pool) -> Vec<u8> {
+    let mut image = vec![0; pool.actual_bytes().unwrap() as usize];
+    assert_eq!(rustix::io::pread(pool.backing().file(), &mut image, 0), Ok(image.len()));
+    image
+}
+
 fn paged(backing: Backing, kind: Kind, is_new: bool) -> (Paged, PagedRegion) {
     let wanted = Wanted { page_checksums: true, ..Wanted::default() };
     let pool = match is_new {
@@ -207,9 +215,7 @@ fn a_sync_gives_no_damaged_page_a_new_checksum() {
             medium.sync(|run| run()).unwrap();
         }
     }
-    let pool = medium.pool();
-    let mut image = vec![0; pool.actual_bytes().unwrap() as usize];
-    assert_eq!(rustix::io::pread(pool.backing().file(), &mut image, 0), Ok(image.len()));
+    let image = image_of(medium.pool());
     let places = VALUES.map(|value| {
         8 * image.chunks(8).position(|word| word == value.to_ne_bytes()).expect("the value")
     });
@@ -347,6 +353,39 @@ fn a_part_grows_by_an_eighth_at_least_and_not_in_vain() {
     assert_eq!((region.reserved(), region.committed()), (18 * PAGE, 16 * PAGE));
 }
 
+/// What was mended or cut off must not come back when the file grows.
+#[test]
+fn a_file_that_is_mended_is_durable_before_its_session() {
+    let (medium, _recorder) = pool(false);
+    let region = medium.region(Part::Front, 1 << 20).unwrap();
+    region.resize(PAGE).unwrap();
+    let image = image_of(medium.pool());
+    let entry = 2 * HEADER;
+    let words = [0, 8, 16].map(|at| [entry + at, entry + at + 512 * 32]);
+    for damaged in [None, Some(image.len())].into_iter().chain(words.concat().into_iter().map(Some))
+    {
+        let mut other = image.clone();
+        match damaged {
+            Some(at) if at < image.len() => other[at] ^= 4,
+            Some(_) => other.resize(image.len() + PAGE, 7),
+            None => {}
+        }
+        let recorder = Arc::new(Recorder::default());
+        let backing = Backing::simulated(&other, false, false, Arc::clone(&recorder)).unwrap();
+        let opened = Pool::open(backing, Kind::Iceberg, Wanted::default()).unwrap();
+        opened.begin_session().unwrap();
+        assert_eq!(image_of(&opened), image, "byte {damaged:?}");
+        let events = recorder.events();
+        let is_barrier = |event: &Event| matches!(event, Event::BarrierEnded { .. });
+        let is_change =
+            |event: &Event| matches!(event, Event::GivenBack { .. } | Event::Store { .. });
+        let barrier = events.iter().rposition(is_barrier);
+        let change = events.iter().rposition(is_change);
+        assert_eq!((barrier.is_some(), change.is_some()), (damaged.is_some(), damaged.is_some()));
+        assert!(barrier >= change, "byte {damaged:?}");
+    }
+}
+
 #[test]
 fn a_pool_says_what_its_medium_orders_and_whether_it_has_failed() {
     for is_ordered in [true, false] {
@@ -354,6 +393,10 @@ fn a_pool_says_what_its_medium_orders_and_whether_it_has_failed() {
         assert_eq!((medium.is_ordered(), medium.has_failed()), (is_ordered, false));
         medium.pool().poison();
         assert!(medium.has_failed());
+        // On persistent memory nothing is lost that was stored.
+        medium.pool().poison_by_failure(FileError::Full.into());
+        let is_unknown = medium.pool().field(Field::Since) == header::UNKNOWN;
+        assert_eq!(is_unknown, !is_ordered);
     }
 }
 
@@ -401,9 +444,7 @@ fn a_power_cut_leaves_the_version_of_the_last_sync() {
     region.resize(4096).unwrap();
     for round in 1..12 {
         store(&medium, &region, 16, round);
-        let pool = medium.pool();
-        let mut image = vec![0; pool.actual_bytes().unwrap() as usize];
-        assert_eq!(rustix::io::pread(pool.backing().file(), &mut image, 0), Ok(image.len()));
+        let image = image_of(medium.pool());
         for (is_cut, value) in [(true, round - 1), (false, round)] {
             let backing = Backing::simulated(&image, false, is_cut, Arc::default()).unwrap();
             let (medium, region) = paged(backing, Kind::Pea, false);
