@@ -66,6 +66,8 @@ impl Opened {
         let medium = Paged::new(pool.unwrap(), 1 << 24).unwrap();
         let regions = PARTS.iter().map(|&(part, _)| medium.region(part, 1 << 23).unwrap());
         let opened = Self { regions: regions.collect(), medium };
+        let is_forced = (opened.medium.is_forced(), opened.medium.is_read_only());
+        assert_eq!(is_forced, (forced.is_some(), forced.is_some()));
         match forced {
             None => opened.medium.end_recovery().unwrap(),
             Some(_) => opened.medium.find_lost_pages(),
@@ -294,6 +296,25 @@ fn a_shorter_file_is_read_as_far_as_it_goes() {
                 assert_eq!(opened.value(place), value, "{place:?}");
             }
         }
+    });
+}
+
+#[test]
+fn changes_of_a_file_that_is_read_stay_in_their_pages() {
+    for_each_kind(|file| {
+        let opened = file.with(&[], Forced::Everything);
+        let region = &opened.regions[FRONT];
+        let is_absent = |page| region.is_absent(page * PAGE_BYTES);
+        assert!(is_absent(6) && is_absent(7) && !is_absent(5));
+        for place in [(FRONT, 5), (FRONT, 6)] {
+            Paged::make_writable(region, place.1 * PAGE_BYTES).unwrap();
+            opened.medium.store_word(opened.word(place, 16), 9, Relaxed);
+        }
+        let values = [5, 6, 7, 4].map(|page| opened.value((FRONT, page)));
+        assert_eq!(values, [9, 9, 0, value_of(1, (FRONT, 4))]);
+        assert!(!is_absent(6) && is_absent(7) && !is_absent(5));
+        // Recovery changes pages so.
+        assert_eq!(region.check(), Ok(()));
     });
 }
 

@@ -29,6 +29,8 @@ mod lost_tests;
 mod mapping;
 mod owner;
 mod page_sums;
+#[cfg(test)]
+mod page_tests;
 mod page_versions;
 mod paged;
 mod parts;
