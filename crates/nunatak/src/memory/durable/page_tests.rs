@@ -237,9 +237,9 @@ fn a_power_cut_leaves_the_version_of_the_last_sync() {
             let image = image_of(medium.pool());
             let backing = Backing::simulated(&image, false, true, Arc::default()).unwrap();
             let (_again, cut) = paged(backing, Kind::Pea, false);
-            let address = Paged::address(&cut, cut.base().as_ptr(), 16);
+            let of_cut = Paged::address(&cut, cut.base().as_ptr(), 16);
             // SAFETY: as above.
-            let found = unsafe { &*address.cast::<AtomicU64>() }.load(Relaxed);
+            let found = unsafe { &*of_cut.cast::<AtomicU64>() }.load(Relaxed);
             assert_eq!((cut.check(), found), (Ok(()), round - 1));
             medium.sync(|run| run()).unwrap();
             (1..40).for_each(|page| store(&medium, &region, page * 4096 + 16, 99));
