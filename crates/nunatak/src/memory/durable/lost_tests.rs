@@ -286,7 +286,7 @@ fn a_shorter_file_is_read_as_far_as_it_goes() {
         assert!(file.maps.iter().all(|map| map[0] < file.pages[last]));
         // The last page of all loses its value; or it is where the file ends, with its extent.
         let extents = file.pages[1..=last].windows(2).filter(|two| two[1] != two[0] + PAGE_BYTES);
-        let begin = extents.map(|two| two[1]).last().expect("a second extent");
+        let begin = extents.map(|two| two[1]).next_back().expect("a second extent");
         for end in [file.pages[last] + 8, begin] {
             let opened = file.open(&file.image[..end], Forced::Everything);
             for place in places() {
