@@ -246,6 +246,20 @@ mod tests {
     }
 
     #[test]
+    fn there_are_extents_of_the_largest_size_and_no_larger_ones() {
+        let mut extents = Buddies::default();
+        let largest =
+            [0, 1].map(|number| BuddyExtent { first: number << MOST_SIZE, size: MOST_SIZE });
+        for extent in largest {
+            assert_eq!(extents.allocate(MOST_SIZE, |_| Ok(())), Ok((extent, false)));
+        }
+        largest.into_iter().for_each(|extent| extents.give_back(extent, 0));
+        assert_eq!(extents.free(), 2 << MOST_SIZE);
+        #[cfg(durable)]
+        assert!(Buddies::restore(1 << MOST_SIZE, vec![largest[0]]).is_some());
+    }
+
+    #[test]
     fn neighbours_become_one_in_any_order() {
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
             let mut extents = Buddies::default();

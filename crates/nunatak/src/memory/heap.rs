@@ -379,6 +379,66 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_was_released_is_the_systems() {
+        let region = Heap.reserve(16 << 20).unwrap();
+        region.resize(16 << 20).unwrap();
+        // SAFETY: all of it is committed.
+        unsafe { region.base().as_ptr().write_bytes(0xFF, 16 << 20) };
+        region.release(2 << 20);
+        region.resize(16 << 20).unwrap();
+        assert_eq!(bytes(&region, (2 << 20) - 1..2 << 20), [0xFF]);
+        if cfg!(all(target_os = "linux", not(miri))) {
+            assert_eq!(region.usage(), MemoryUsage { mapped: 16 << 20, resident: 2 << 20 });
+            region.populate(4 << 20..6 << 20);
+            assert_eq!(region.usage().resident, 4 << 20);
+        }
+    }
+
+    /// The system puts new mappings beside each other.
+    #[test]
+    fn what_a_region_gives_back_is_its_own() {
+        let filled = || {
+            let region = Heap.reserve(4 << 20).unwrap();
+            region.resize(4 << 20).unwrap();
+            // SAFETY: all of it is committed.
+            unsafe { region.base().as_ptr().write_bytes(0xFF, 4 << 20) };
+            region
+        };
+        let regions: Vec<HeapRegion> = (0..8).map(|_| filled()).collect();
+        let is_kept = |bytes: usize| {
+            let all = regions.iter().all(|region| {
+                (0..bytes).step_by(4096).all(|at| self::bytes(region, at..at + 1) == [0xFF])
+            });
+            assert!(all, "the first {bytes} bytes of each");
+        };
+        regions.iter().for_each(|region| region.release(3 << 20));
+        is_kept(3 << 20);
+        regions.iter().for_each(|region| region.resize(2 << 20).unwrap());
+        is_kept(2 << 20);
+        // Up to the end of a reservation, and no further.
+        let region = Heap.reserve(64 << 20).unwrap();
+        assert_eq!((region.resize(60 << 20), region.resize(64 << 20)), (Ok(()), Ok(())));
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn only_resident_pages_of_a_large_region_count() {
+        let region = Heap.reserve(20 << 20).unwrap();
+        region.resize(20 << 20).unwrap();
+        // SAFETY: committed just above.
+        unsafe { region.base().as_ptr().add(17 << 20).write(7) };
+        let resident = region.usage().resident;
+        assert!((4096..=2 << 20).contains(&resident), "{resident}");
+    }
+
+    /// The system has 128 TiB of addresses.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+    #[test]
+    fn addresses_are_given_back() {
+        assert!((0..150).all(|_| Heap.reserve(1 << 40).is_ok()));
+    }
+
+    #[test]
     fn a_reservation_costs_no_memory() {
         let region = Heap.reserve(1 << 36).unwrap();
         region.resize(1 << 21).unwrap();

@@ -358,6 +358,19 @@ mod tests {
     }
 
     #[test]
+    fn pieces_begin_where_the_growth_does() {
+        const MIB: usize = 1 << 17;
+        let array: ReservedArray<AtomicU64> = ReservedArray::new(3 * MIB, 16 * MIB).unwrap();
+        array.grow(8 * MIB).unwrap();
+        assert_eq!(array.pieces(3 * MIB), 3);
+        (0..3).for_each(|piece| array.populate(3 * MIB, piece));
+        if cfg!(all(target_os = "linux", not(miri))) {
+            let resident = array.usage().resident;
+            assert!((5 << 20..=6 << 20).contains(&resident), "{resident}");
+        }
+    }
+
+    #[test]
     fn elements_that_are_given_up_stay_accessible() {
         let reserved_array: ReservedArray<AtomicU64> =
             ReservedArray::new(1 << 20, 1 << 20).unwrap();

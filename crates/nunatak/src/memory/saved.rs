@@ -79,3 +79,44 @@ impl Saved<super::durable::Paged> {
         self.pairs.region().check()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Epochs;
+    use crate::memory::durable::{Backing, Kind, Paged, Pool, Wanted};
+    use std::sync::Arc;
+
+    #[test]
+    fn pages_of_saved_words_are_compared_with_their_checksums() {
+        let backing = Backing::simulated(&[], false, true, Arc::default()).unwrap();
+        let wanted = Wanted { page_checksums: true, ..Wanted::default() };
+        let pool = Pool::create(backing, Kind::PeaBlobs, &[0; 12], wanted).unwrap();
+        let medium = Paged::new(pool, 1 << 24).unwrap();
+        let saved = Saved::new(&medium, 100).unwrap();
+        medium.end_recovery().unwrap();
+        saved.save(Some(&[1, 2, 3])).unwrap();
+        medium.sync(|run| run()).unwrap();
+        assert_eq!(saved.check(), Ok(()));
+        saved.pairs.at(1).store_first(9, Relaxed);
+        assert!(saved.check().is_err());
+    }
+
+    #[test]
+    fn words_are_read_as_they_were_saved() {
+        let words: Vec<u64> = (7..20).collect();
+        for count in 0..words.len() {
+            // As many pairs as are needed, and no more.
+            let saved = Saved::new(&Epochs::default(), 100).unwrap();
+            assert_eq!((saved.saved(), saved.save(None), saved.pairs.len()), (None, Ok(()), 0));
+            saved.save(Some(&words[..count])).unwrap();
+            assert_eq!(saved.saved().as_deref(), Some(&words[..count]));
+            // A number that is too large for the pairs.
+            let more = 2 * saved.pairs.len() as u64;
+            saved.pairs.at(0).store_first(more, Relaxed);
+            assert_eq!(saved.saved(), None, "{more} words behind pair 0 of {count}");
+            saved.save(None).unwrap();
+            assert_eq!(saved.saved(), None);
+        }
+    }
+}

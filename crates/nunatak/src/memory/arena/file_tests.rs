@@ -3,7 +3,7 @@
 
 use super::classes::{CLASSES, LARGEST, SPAN, size_of_class};
 use super::spans::{Owner, Totals};
-use super::{Arena, SHARDS};
+use super::{Arena, Places, SHARDS};
 use crate::memory::{Epochs, Region};
 use crate::sync::Ordering::Relaxed;
 
@@ -56,6 +56,30 @@ fn a_place_of_an_earlier_epoch_waits_for_the_sync() {
 }
 
 #[test]
+fn what_waits_for_a_sync_is_told() {
+    let medium = Epochs::default();
+    medium.present.store(1, Relaxed);
+    let places = Places::new(&medium).unwrap();
+    let word = places.allocate(100).unwrap();
+    medium.present.store(2, Relaxed);
+    assert_eq!(places.waiting(), 0);
+    places.give_back(word, 100);
+    assert_eq!(places.waiting(), 104);
+}
+
+#[test]
+fn only_places_that_this_epoch_gave_out_are_fresh() {
+    let (arena, medium) = arena();
+    let before: Vec<usize> = (0..10).map(|_| arena.allocate(8).unwrap()).collect();
+    medium.present.store(2, Relaxed);
+    let fresh = arena.allocate(8).unwrap();
+    arena.give_back(fresh, 8);
+    assert_eq!((arena.waiting(), arena.allocate(8)), (0, Ok(fresh)));
+    arena.give_back(before[0], 8);
+    assert_eq!(arena.waiting(), 8);
+}
+
+#[test]
 fn places_are_free_when_the_search_is_durable() {
     let (arena, medium) = arena();
     arena.region.resize(SPAN).unwrap();
@@ -70,7 +94,47 @@ fn places_are_free_when_the_search_is_durable() {
     assert!(!arena.is_searched() && !arena.waits_for_sync());
 }
 
+/// The search gives back all spans before its end that have no owner then.
+#[test]
+fn a_place_that_is_given_back_during_the_search_is_free_once() {
+    let (arena, medium) = arena();
+    arena.region.resize(4 * SPAN).unwrap();
+    arena.begin_search().unwrap();
+    assert!(arena.mark(SPAN, SPAN));
+    medium.settled.store(1, Relaxed);
+    arena.give_back(SPAN, SPAN);
+    arena.reuse_synced();
+    assert_eq!((arena.waiting(), arena.spans()), (0, 4));
+    arena.end_search();
+    assert_eq!(arena.spans(), 0);
+    assert!((0..6).all(|span| arena.allocate(SPAN) == Ok(span * SPAN)));
+}
+
+#[test]
+fn a_search_finds_no_place_behind_its_end_or_of_two_classes() {
+    let (arena, _) = arena();
+    arena.region.resize(3 * SPAN).unwrap();
+    arena.begin_search().unwrap();
+    assert!(arena.mark(2 * SPAN + 8, 8) && !arena.mark(3 * SPAN, 8));
+    // Another class, a place with spans of its own, and one that would end behind the others.
+    assert!(!arena.mark(2 * SPAN + 16, 16) && !arena.mark(2 * SPAN, SPAN));
+    assert!(!arena.mark(SPAN, 2 * SPAN) && !arena.mark(SPAN + 8, SPAN) && arena.mark(SPAN, SPAN));
+}
+
 /// A file consists of 512 extents at most.
+#[test]
+fn growth_takes_few_extents_and_an_eighth_more_at_most() {
+    let (arena, _) = arena();
+    let (mut extents, mut committed) = (0, 0);
+    for span in 0..4000 {
+        assert_eq!(arena.allocate(SPAN), Ok(span * SPAN));
+        let before = core::mem::replace(&mut committed, arena.region.committed());
+        extents += usize::from(committed > before);
+        assert!(committed <= (span + 1) * SPAN * 9 / 8 + SPAN, "{committed} for {span} spans");
+    }
+    assert!(extents < 80, "{extents}");
+}
+
 #[test]
 fn growth_during_a_search_takes_few_extents() {
     let (arena, _) = arena();
@@ -97,6 +161,26 @@ fn names_of_no_place_are_known() {
     assert!(arena.has(large, SPAN) && !arena.has(large + 8, SPAN) && !arena.has(large, SPAN + 1));
     let end = arena.region.committed();
     assert!(arena.holds(end - 8, 8) && !arena.holds(end - 8, 9) && !arena.holds(8, usize::MAX));
+}
+
+/// Entries of a damaged file may name places that are free, or that there are not.
+#[test]
+fn what_is_no_taken_place_is_not_given_back() {
+    let (arena, medium) = arena();
+    medium.settled.store(9, Relaxed);
+    // Places of 24 bytes do not fill a span.
+    let count = SPAN / 24;
+    let first = arena.allocate(24).unwrap();
+    let next = arena.allocate(24).unwrap();
+    medium.present.store(2, Relaxed);
+    for at in [next, next, next + 24, first + 24 * count] {
+        arena.give_back(at, 24);
+    }
+    arena.reuse_synced();
+    assert!(arena.has(first, 24) && !arena.has(next, 24));
+    let places: Vec<usize> = (1..count).map(|_| arena.allocate(24).unwrap()).collect();
+    assert!(places.iter().copied().eq((1..count).map(|place| first + 24 * place)));
+    assert!(arena.allocate(24).unwrap() >= SPAN);
 }
 
 #[test]

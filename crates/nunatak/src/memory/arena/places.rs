@@ -233,11 +233,26 @@ mod tests {
     }
 
     #[test]
+    fn places_of_sparse_spans_should_move_and_find_lower_ones() {
+        let places = Places::new(&Heap).unwrap();
+        let few = places.allocate(64).unwrap();
+        let words: Vec<u64> = (0..4000).map(|_| places.allocate(64).unwrap()).collect();
+        let give = (0..).zip(&words).filter(|(at, _)| at % 8 != 0).map(|(_, &word)| word);
+        give.for_each(|word| places.give_back(word, 64));
+        assert!(!places.should_move(few) && places.should_move(words[3600]));
+        let lower = places.take_lower(64).unwrap();
+        assert!(lower < words[3600], "{lower}");
+    }
+
+    #[test]
     fn a_large_place_is_in_the_arena_and_others_are_freed_with_the_map() {
         let places = Places::new(&Heap).unwrap();
         places.allocate(16).unwrap();
         let large = places.allocate(SMALL + 1).unwrap();
         assert!(!places.should_move(large));
         places.give_back(large, SMALL + 1);
+        let places = Places::new(&Heap).unwrap();
+        places.allocate(SMALL).unwrap();
+        assert_eq!((places.spans(), places.usage().mapped), (0, SMALL));
     }
 }

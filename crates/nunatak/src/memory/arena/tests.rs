@@ -60,6 +60,29 @@ fn places_that_were_given_back_last_are_taken_first() {
     assert_eq!(arena.spans(), 1);
 }
 
+/// A class keeps at most 256 places, 16 KiB, and one for 32 places that are in use.
+#[test]
+fn a_class_keeps_few_places_beside_those_in_use() {
+    let cases = [(8, 32 * 20 + 21, 20), (40, 32 * 300, 256), (1024, 32 * 40, 16), (LARGEST, 64, 0)];
+    for (bytes, count, most) in cases {
+        let arena = Arena::new(&Heap, 1 << 30).unwrap();
+        let places: Vec<usize> = (0..count).map(|_| arena.allocate(bytes).unwrap()).collect();
+        let allocate = |count| (0..count).map(|_| arena.allocate(bytes).unwrap());
+        let given = &places[2..=most + 2];
+        given[..most].iter().for_each(|&at| arena.give_back(at, bytes));
+        assert!(allocate(most).eq(given[..most].iter().rev().copied()), "{bytes} bytes");
+        // Half of them are left, and the others are taken from the lowest on.
+        given.iter().for_each(|&at| arena.give_back(at, bytes));
+        let (lower, kept) = given.split_at(most + 1 - most / 2);
+        let expected = kept.iter().rev().chain(lower);
+        assert!(allocate(most + 1).eq(expected.copied()), "{bytes} bytes");
+        for _ in 0..count * usize::from(most > 1) {
+            places[..2].iter().for_each(|&at| arena.give_back(at, bytes));
+            assert!(allocate(2).eq(places[..2].iter().rev().copied()), "{bytes} bytes");
+        }
+    }
+}
+
 /// Other threads with spans of their own use what a finished thread has given back.
 #[test]
 fn what_a_thread_leaves_is_used_by_others() {

@@ -48,3 +48,21 @@ impl Damages {
 pub(super) fn is_damage(error: &Error) -> bool {
     matches!(error, Error::File(FileError::Corrupt { .. } | FileError::Truncated { .. }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_are_kept_once_each_and_not_without_end() {
+        let damages = Damages::default();
+        let error = |at: usize| FileError::corrupt_at("a word", at as u64).into();
+        assert_eq!((damages.first(), damages.all()), (None, vec![]));
+        for at in (0..2 * MOST).map(|at| at / 2).chain(0..MOST + 1) {
+            damages.note(error(at));
+        }
+        assert_eq!(damages.first(), Some(error(0)));
+        assert_eq!(damages.all(), (0..MOST).map(error).collect::<Vec<_>>());
+        assert!(is_damage(&error(0)) && !is_damage(&FileError::Full.into()));
+    }
+}

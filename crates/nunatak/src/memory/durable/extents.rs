@@ -246,11 +246,15 @@ mod tests {
         }
 
         fn read(&self, pages: u64) -> Result<Vec<Extent>, Error> {
+            self.read_forced(pages, None)
+        }
+
+        fn read_forced(&self, pages: u64, damages: Option<&Damages>) -> Result<Vec<Extent>, Error> {
             let entry = |copy: usize, number: usize| {
                 let [first, second, check] = &self.0[copy][number];
                 Entry { first, second, check }
             };
-            let table = Table::read(entry, pages * PAGE as u64, None)?;
+            let table = Table::read(entry, pages * PAGE as u64, damages)?;
             assert_eq!(table.extents.len() + table.unused.len(), ENTRIES);
             Ok(table.extents.into_iter().map(|(_, extent)| extent).collect())
         }
@@ -308,5 +312,18 @@ mod tests {
             words.read(9).is_ok()
         };
         assert!(read(1, 1) && read(8, 1) && !read(0, 1) && !read(1, 0));
+    }
+
+    #[test]
+    fn a_damaged_file_keeps_extents_beyond_its_end_that_can_be() {
+        let words = Words::new();
+        for (start, pages, is_kept) in [(3, 2, true), (1, 9, true), (0, 9, false), (9, 0, false)] {
+            let extent = Extent { part: 1, number: 0, start, pages };
+            words.write(0, extent);
+            assert_eq!(words.read(4), Ok(vec![]));
+            let damages = Damages::default();
+            let found = words.read_forced(4, Some(&damages));
+            assert_eq!((found, damages.all()), (Ok(vec![extent; is_kept.into()]), vec![]));
+        }
     }
 }

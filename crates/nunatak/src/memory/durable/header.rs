@@ -392,6 +392,38 @@ mod tests {
     }
 
     #[test]
+    fn the_oldest_version_is_read_and_no_other_endianness() {
+        let pages = encode(Kind::Pea, &[3; DESCRIPTION], None);
+        let decoded = |version: u32, endianness: u32| {
+            let mut page: [u8; HEADER] = pages[..HEADER].try_into().unwrap();
+            page[8..12].copy_from_slice(&version.to_ne_bytes());
+            page[12..16].copy_from_slice(&endianness.to_ne_bytes());
+            let checksum = u64::from(crc32fast::hash(&page[..CHECKSUM_AT]));
+            page[CHECKSUM_AT..IDENTITY].copy_from_slice(&checksum.to_ne_bytes());
+            decode(&page, Kind::Pea)
+        };
+        assert_eq!(decoded(OLDEST, ENDIANNESS), Ok([3; DESCRIPTION]));
+        let other = ENDIANNESS.swap_bytes();
+        assert_eq!(decoded(VERSION, other), Err(FileError::OtherEndianness.into()));
+        let damaged = FileError::corrupt_at("the endianness in the header", 12);
+        assert_eq!(decoded(VERSION, ENDIANNESS + 1), Err(damaged.into()));
+    }
+
+    #[test]
+    fn a_sync_has_failed_if_an_open_file_names_no_start() {
+        for (session, since, has_failed) in
+            [(OPEN, UNKNOWN, true), (CLOSED, UNKNOWN, false), (OPEN, UNKNOWN + 1, false)]
+        {
+            let mut pages = encode(Kind::Pea, &[3; DESCRIPTION], None);
+            for (field, value) in [(Field::Session, session), (Field::Since, since)] {
+                let word = word_of(field, value).to_ne_bytes();
+                pages[field as usize..][..8].copy_from_slice(&word);
+            }
+            assert_eq!(super::has_failed(&pages), has_failed);
+        }
+    }
+
+    #[test]
     fn a_flipped_bit_of_a_field_is_noticed() {
         for field in FIELDS {
             for value in [0, 1, 2, 0x1234_5678_9ABC, MOST] {
@@ -405,6 +437,26 @@ mod tests {
                 }
             }
             assert_eq!((value_of(field, 0), value_of(field, u64::MAX)), (None, None));
+        }
+    }
+
+    #[test]
+    fn a_damaged_kind_and_schema_are_mended_from_the_other_copy() {
+        let schema = Schema::new("sessions", 2, "str", "postcard").unwrap();
+        let pages = encode(Kind::Pea, &[3; DESCRIPTION], Some(schema));
+        let words = pages.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+        let mut words: Vec<AtomicU64> = words.map(AtomicU64::new).collect();
+        words.resize_with(PAGE / 8, AtomicU64::default);
+        // SAFETY: so many bytes, aligned to words, while the page is used.
+        let page = unsafe { Page::new(words.as_ptr().cast()) };
+        assert!(page.has_schema() && page.differences().is_empty());
+        for copy in [0, HEADER] {
+            let before = [16, 520]
+                .map(|at| words[(copy + at) / 8].fetch_xor(HAS_SCHEMA | 1, Ordering::Relaxed));
+            let right: Vec<u64> = page.differences().iter().map(|one| one.1).collect();
+            assert_eq!(right, before);
+            page.differences().iter().for_each(|one| one.0.store(one.1, Ordering::Relaxed));
+            assert_eq!(page.schema(), Ok(Some(schema)));
         }
     }
 

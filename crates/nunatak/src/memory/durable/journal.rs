@@ -314,6 +314,9 @@ mod tests {
         // More than a page has room for.
         journal.note(base, bytes);
         assert_eq!(journal.drain(&regions), None);
+        journal.note(base, 16);
+        journal.note_unknown();
+        assert_eq!(journal.drain(&regions), None);
         // The part is mapped no more.
         journal.note(base, 16);
         assert_eq!(journal.drain(&[]), None);

@@ -24,9 +24,13 @@ mod flush;
 mod header;
 mod journal;
 mod lost_pages;
+#[cfg(test)]
+mod lost_tests;
 mod mapping;
 mod owner;
 mod page_sums;
+#[cfg(test)]
+mod page_tests;
 mod page_versions;
 mod paged;
 mod parts;

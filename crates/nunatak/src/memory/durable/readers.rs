@@ -46,3 +46,36 @@ pub(super) fn wait_for_readers(file: BorrowedFd<'_>) -> Locked<'_> {
     let _ = lock_patiently(file, Lock::Exclusive);
     Locked(file)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Backing, Kind, Media, Paged, Pool, Wanted};
+    use super::*;
+    use crate::memory::Medium;
+    use rustix::fd::AsFd;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    #[test]
+    fn a_sync_waits_for_a_reader() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("map");
+        let mut backing = Backing::create(&path, Media::PageCache).unwrap();
+        backing.unpublished().unwrap().publish().unwrap();
+        let pool = Pool::create(backing, Kind::Pea, &[0; 12], Wanted::default()).unwrap();
+        let medium = Paged::new(pool, 1 << 24).unwrap();
+        medium.end_recovery().unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        let locked = lock_to_read(file.as_fd()).unwrap();
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                medium.sync(|run| run()).unwrap();
+                is_done.store(true, Relaxed);
+            });
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(!is_done.load(Relaxed), "the reader has the lock");
+            drop(locked);
+        });
+        assert!(is_done.load(Relaxed) && medium.settled() > 0);
+    }
+}

@@ -255,3 +255,21 @@ fn receive(socket: BorrowedFd<'_>) -> Result<(Option<i32>, Option<OwnedFd>), Err
     let file = files.next().and_then(|mut files| files.next());
     Ok(((received.bytes == code.len()).then_some(i32::from_ne_bytes(code)), file))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_by_the_numbers_of_the_system() {
+        let denied = Errno::ACCESS.raw_os_error();
+        for (error, code) in [
+            (FileError::Io { action: "write the file", code: denied }.into(), denied),
+            (FileError::Full.into(), Errno::NOSPC.raw_os_error()),
+            (Error::OutOfMemory { bytes: 1 }, Errno::NOMEM.raw_os_error()),
+            (FileError::Poisoned.into(), Errno::IO.raw_os_error()),
+        ] {
+            assert_eq!(code_of(&error), code, "{error}");
+        }
+    }
+}

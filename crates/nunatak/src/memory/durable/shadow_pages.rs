@@ -46,7 +46,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// The number of pages kept free for changes of existing pages.
-const MARGIN: usize = 64;
+pub(super) const MARGIN: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct State {
