@@ -200,7 +200,8 @@ fn bytes_are_few_at_every_moment() {
 }
 
 /// A hit in level 1 reads two lines, as in the paper. A batched miss reads one line if no key can
-/// be behind the block (the paper: three).
+/// be behind the block (the paper: three). Without the short paths, which need AVX-512, it reads
+/// those three, and a missed update does not read the preferred slot.
 #[test]
 fn operations_touch_as_few_lines_as_promised() {
     let table = filled::<Blocks>(1 << 10, 0.5);
@@ -229,14 +230,19 @@ fn operations_touch_as_few_lines_as_promised() {
     let lines = lines.map(|lines| lines as f64 / len as f64);
     println!("{lines:.3?}");
     let [get, batched_get, batched_miss, update, missed_update, insert, remove] = lines;
-    for two in [get, batched_get, update, missed_update, remove] {
+    for two in [get, batched_get, update, remove] {
         assert!((2.0..2.2).contains(&two), "{two}");
     }
+    // One in eight misses matches one of the 32 fingerprints of a block by chance.
+    let (missed_update_reads, batched_miss_reads) = match table.state().is_fast_to_find() {
+        true => (2.0..2.2, 1.0..1.2),
+        false => (1.0..1.2, 3.0..3.2),
+    };
+    assert!(missed_update_reads.contains(&missed_update), "{missed_update}");
+    assert!(batched_miss_reads.contains(&batched_miss), "{batched_miss}");
     // An insert reads the preferred slots first, which one of five finds taken, and the slots of
     // other keys with its fingerprint.
     assert!((2.0..2.4).contains(&insert), "{insert}");
-    // At 32 fingerprints a block, one in eight misses matches one by chance.
-    assert!((1.0..1.2).contains(&batched_miss), "{batched_miss}");
 }
 
 /// At 95 % load the other levels count: the lines that a get of the paper reads.
