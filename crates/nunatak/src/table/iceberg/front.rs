@@ -18,6 +18,7 @@
 //! [`durable`](super::durable)).
 
 use super::geometry::{BlockSizes, fingerprint, needs_all_bits};
+use super::line::{LOCK, OVERFLOWED, Ways};
 use super::yard::{Yard, populate};
 use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, ReservedArray};
@@ -26,8 +27,6 @@ use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering, pairs_load
 use crate::table::shared::bucket::put_pair;
 use core::marker::PhantomData;
 
-const LOCK: u64 = 1 << 63;
-const OVERFLOWED: u64 = 1 << 55;
 /// How many fingerprints lend their highest bit: the last ones.
 const LENDING: usize = 2;
 
@@ -39,37 +38,15 @@ pub(super) struct Front<B, M: Medium> {
     settled: ReservedArray<AtomicU8>,
     #[cfg(not(modelled))]
     level: crate::simd::Level,
-    /// Whether one instruction compares all fingerprints of a line.
-    has_avx512: bool,
+    /// How the fingerprints of a block are compared at once, if they are a line and the processor
+    /// can.
+    ways: Ways,
     /// Whether one load reads a pair.
     pub(super) pairs_load_whole: bool,
     /// A pair that holds no tag.
     no_pair: AtomicPair,
     medium: M,
     sizes: PhantomData<B>,
-}
-
-/// A mask of all bits but the lent ones.
-#[cfg(x86_64_assembly)]
-#[repr(align(64))]
-struct Line([u64; 8]);
-
-#[cfg(x86_64_assembly)]
-static ALL_BUT_LENT: Line = {
-    let mut line = Line([u64::MAX; 8]);
-    line.0[7] = !(LOCK | OVERFLOWED);
-    line
-};
-
-fn has_avx512() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        std::is_x86_feature_detected!("avx512bw")
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        false
-    }
 }
 
 impl<B: BlockSizes, M: Medium> Yard<64> for Front<B, M> {
@@ -207,7 +184,7 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
             settled: ReservedArray::new(blocks, most)?,
             #[cfg(not(modelled))]
             level: crate::simd::Level::detect(),
-            has_avx512: B::FRONT == 64 && has_avx512() && pairs_load_whole(),
+            ways: Ways::detect(B::FRONT == 64),
             pairs_load_whole: pairs_load_whole(),
             no_pair: AtomicPair::default(),
             medium: medium.clone(),
@@ -268,7 +245,7 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
 
     /// Returns whether the processor supports the short paths.
     pub(super) fn is_fast(&self) -> bool {
-        self.has_avx512 || cfg!(any(loom, shuttle, miri, nunatak_tsan))
+        self.ways.has_any() || cfg!(any(loom, shuttle, miri, nunatak_tsan))
     }
 
     /// Returns a slot, or one that is always empty and always in the cache. Has no branch.
@@ -289,9 +266,8 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         #[cfg(x86_64_assembly)]
         {
             // SAFETY: invariant 3: the line of a block is readable. `is_fast` has returned true:
-            // the processor has AVX-512BW, and blocks have 64 slots, so the line is 64 aligned
-            // bytes.
-            unsafe { matching_of_line(self.line_address(block), fingerprint) }
+            // there is a way, and blocks have 64 slots, so the line is 64 aligned bytes.
+            unsafe { self.ways.matching(self.line_address(block), fingerprint) }
         }
         #[cfg(not(x86_64_assembly))]
         self.matching_of_words(block, fingerprint)
@@ -325,12 +301,11 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         #[cfg(any(test, feature = "accounting"))]
         let _ = self.words.at(block * Self::WORDS);
         #[cfg(x86_64_assembly)]
-        if self.has_avx512 {
-            // SAFETY: invariant 3: the line of a block is readable. `has_avx512` is true: the
-            // processor has AVX-512BW, and blocks have 64 slots, so the line is 64 aligned bytes.
-            return unsafe { matching_of_line(self.line_address(block), fingerprint) };
+        if self.ways.has_any() {
+            // SAFETY: invariant 3: the line of a block is readable. There is a way, so blocks have
+            // 64 slots, and the line is 64 aligned bytes.
+            return unsafe { self.ways.matching(self.line_address(block), fingerprint) };
         }
-        let _ = self.has_avx512;
         self.matching_of_words(block, fingerprint)
     }
 
@@ -509,42 +484,6 @@ pub(super) fn first_from(slots: u64, slot: u32) -> usize {
     ((slots.rotate_right(slot).trailing_zeros() + slot) & 63) as usize
 }
 
-/// Returns which bytes of a line equal `fingerprint`, without the two lent bits.
-///
-/// Five instructions; loads of words need thirty and more.
-///
-/// # Safety
-/// `line` is 64 readable bytes, aligned to 64. The processor has AVX-512BW.
-#[cfg(x86_64_assembly)]
-#[inline(always)]
-unsafe fn matching_of_line(line: *const AtomicU64, fingerprint: u8) -> u64 {
-    let matches: u64;
-    // No processor splits such a load into pieces smaller than a word, and x86 keeps loads in
-    // order. So each word is read as by an acquiring load.
-    // SAFETY: the block reads the line and a constant, and changes no flags. The caller promises
-    // AVX-512BW.
-    unsafe {
-        core::arch::asm!(
-            "vpbroadcastb zmm16, {fingerprint:e}",
-            "vpxorq zmm16, zmm16, zmmword ptr [{line}]",
-            "vptestnmb k1, zmm16, zmmword ptr [{mask}]",
-            "kmovq {matches}, k1",
-            line = in(reg) line,
-            mask = in(reg) &raw const ALL_BUT_LENT,
-            fingerprint = in(reg) u32::from(fingerprint),
-            matches = lateout(reg) matches,
-            // The compiler uses these registers for nothing else unless it is told to.
-            out("zmm16") _,
-            out("k1") _,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    // The fence is no instruction. But the compiler could move the load of a slot before the block
-    // above, which only reads, as a relaxed load does.
-    crate::sync::fence(Ordering::Acquire);
-    matches
-}
-
 #[cfg(all(test, not(modelled)))]
 mod tests {
     use super::super::geometry::Blocks;
@@ -573,6 +512,14 @@ mod tests {
                 });
                 assert_eq!(front.matching(1, fingerprint), expected, "{fingerprint}");
                 assert_eq!(front.matching_of_words(1, fingerprint), expected);
+                #[cfg(x86_64_assembly)]
+                let others = front.ways.others().into_iter();
+                #[cfg(x86_64_assembly)]
+                others.for_each(|ways| {
+                    // SAFETY: the block is a line, which nobody changes.
+                    let matching = unsafe { ways.matching(front.line_address(1), fingerprint) };
+                    assert_eq!(matching, expected, "{ways:?} {fingerprint}");
+                });
             }
         }
         assert!(!front.try_lock(1));

@@ -61,6 +61,7 @@ mod growing;
 mod growth;
 mod handle;
 mod iterate;
+mod line;
 mod migration;
 mod paged;
 #[cfg(durable)]
