@@ -26,6 +26,7 @@ pub(super) struct Ways {
     /// Four loads of 16 bytes; what it needs makes a load of a pair whole, too.
     avx: bool,
     /// One load.
+    #[cfg(x86_64_assembly)]
     avx512: bool,
 }
 
@@ -40,7 +41,7 @@ impl Ways {
         #[cfg(not(x86_64_assembly))]
         {
             let _ = is_line;
-            Self { avx: false, avx512: false }
+            Self { avx: false }
         }
     }
 
