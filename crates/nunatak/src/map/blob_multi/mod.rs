@@ -1,11 +1,11 @@
 //! [`PeaBlobMultiMap`]: keys that are byte strings of any length, with any number of values.
 //!
 //! A table of keys has a blob for each key. The word of the blob, its place in memory, is the key's
-//! number; a [`PeaMultiMap`] has the values by number. Pea Hash keeps a pointer to a long key in
-//! each slot with a value of it (section 3.2 of the paper), so that each value of a key which a
-//! bucket has costs another read of the key. Here a key is stored and compared once, however many
-//! values it has, and the table of values does not know of strings. The price is a second table: a
-//! key with one value takes the lines of two lookups.
+//! number; a [`PeaMultiMap`] has the values by number. For keys of any length Pea Hash keeps in a
+//! slot a hash and a pointer to an entry of key and value (section 3.3 of the paper), so each value
+//! of a key has the key again, and a read compares it again. Here a key is stored and compared
+//! once, however many values it has, and the table of values does not know of strings. The price
+//! is a second table: a key with one value takes the lines of two lookups.
 //!
 //! Invariants
 //! 1. A number that the table of values has is the word of a blob of the table of keys: the blob is
@@ -13,6 +13,8 @@
 //! 2. A retired blob's place is used again when no guard of the table of keys lives that was there
 //!    before. So a thread that takes a guard, and then reads a number from either table, may read
 //!    the number's key while it has the guard, and meets no other key's values under the number.
+//! 3. A blob is written before its number is published in the table of keys, and that before the
+//!    table of values has it. Both publish by stores that the loads of a validated read acquire.
 
 mod batches;
 mod changes;
@@ -51,8 +53,8 @@ use locks::KeyLocks;
 /// holds one of 32 locks together with other inserts; the removal of a key's last value holds it
 /// alone. In the table of values a change holds a lock that sixteen buckets share.
 ///
-/// Source: Pea Hash (SIGMOD '23), sections 3.2 and 3.3. It keeps a pointer to the key with each
-/// value; this map keeps each key once.
+/// Source: Pea Hash (SIGMOD '23), section 3.3. It keeps an entry of key and value for each value;
+/// this map keeps each key once.
 ///
 /// ```
 /// use nunatak::PeaBlobMultiMap;
@@ -215,10 +217,8 @@ impl<V: Inline, S: BuildHasher + Send + Sync + 'static> PeaBlobMultiMap<V, S> {
 
     /// Returns the key of a number that was read under the guard, from either table.
     fn key<'g>(&self, _guard: &'g GuardPin<'_>, number: u64) -> &'g [u8] {
-        // SAFETY: by invariant 1 the table of keys has or had the number, and by invariant 2 its
-        // blob stays while the guard lives. The blob was written before the number was published
-        // in the table of keys, which was before it was in the table of values; both publish by
-        // stores that the loads of a validated read acquire.
+        // SAFETY: the number is that of a blob (invariant 1), which is written (3) and stays while
+        // the guard lives (2).
         unsafe { self.keys.entries.found(0, number) }
     }
 

@@ -24,10 +24,8 @@ impl<V: Inline + Send + Sync, S: BuildHasher + Send + Sync + 'static> PeaBlobMul
         MultiPairs<'m, RandomState>: Send,
     {
         let item = |(number, value)| {
-            // SAFETY: by invariant 1 the table of keys has or had the number. `pin` took a guard
-            // before the first pair was read, and it lives until every thread has ended, so by
-            // invariant 2 the key is there. Reads of other threads follow the guard, since they
-            // were started after it.
+            // SAFETY: invariants 1 to 3. `pin` took a guard before any thread read a pair, and it
+            // lives until every thread has ended.
             let key: &[u8] = unsafe { self.keys.entries.found(0, number) };
             (key.to_vec(), V::from_word(value))
         };
