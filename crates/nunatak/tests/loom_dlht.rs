@@ -190,6 +190,42 @@ fn a_claimed_slot_has_its_link() {
     });
 }
 
+/// Even keys share a bin, which has a link: behind it are an empty slot and the slot of this key.
+fn linked_map(key: u64, value: u64) -> Arc<Map> {
+    let builder = DlhtMap::<u64, u64>::builder().hasher(Modulo).initial_bins(2).link_ratio(4);
+    let map: Map = builder.build().unwrap();
+    for (filler, value) in [(2, 2), (4, 4), (6, 6), (100, 100), (key, value)] {
+        map.insert(filler, value);
+    }
+    map.remove(&100);
+    Arc::new(map)
+}
+
+fn a_key_behind_a_link_is_inserted_once() {
+    check(2, || {
+        let map = linked_map(8, 8);
+        map.remove(&8);
+        let other = spawn(&map, |map| map.try_insert(10, 1).is_ok());
+        let mine = map.try_insert(10, 2).is_ok();
+        let theirs = other.join().unwrap();
+        assert!(mine != theirs, "one of two inserts of a key wins");
+        assert_eq!(map.remove(&10), Some(if mine { 2 } else { 1 }));
+        assert_eq!((map.remove(&10), map.len()), (None, 3));
+    });
+}
+
+fn a_removal_behind_a_link_returns_the_last_put() {
+    check(2, || {
+        let map = linked_map(8, 1);
+        let other = spawn(&map, |map| map.remove(&8));
+        let replaced = map.update(&8, 7);
+        assert_eq!(map.insert(10, 10), None);
+        let removed = other.join().unwrap();
+        assert_eq!(removed, Some(if replaced.is_some() { 7 } else { 1 }));
+        assert_eq!((map.get(&8), map.get(&10), map.len()), (None, Some(10), 4));
+    });
+}
+
 fn a_snapshot_is_a_cut() {
     check_at_length(2, || {
         let map = map(&[(2, 0), (3, 0)]);
@@ -255,6 +291,8 @@ const MODELS: &[Model] = &[
     ("no insert is lost in a transfer", no_insert_is_lost_in_a_transfer),
     ("no removal is lost in a transfer", no_removal_is_lost_in_a_transfer),
     ("a claimed slot has its link", a_claimed_slot_has_its_link),
+    ("a key behind a link is inserted once", a_key_behind_a_link_is_inserted_once),
+    ("a removal behind a link returns the last put", a_removal_behind_a_link_returns_the_last_put),
     ("a snapshot is a cut", a_snapshot_is_a_cut),
 ];
 
@@ -281,6 +319,9 @@ fn every_seeded_bug_is_found() {
         (Bug::TransferDoneBeforeCopy, "a key is visible throughout a transfer"),
         (Bug::RemoveForgetsRelease, "a removed slot is used again"),
         (Bug::RemoveByStaleValue, "a put meets one incarnation"),
+        (Bug::RemoveByStaleValue, "a removal returns the last put"),
+        (Bug::RemoveByStaleValue, "a removal behind a link returns the last put"),
+        (Bug::ScanIgnoresPending, "a key behind a link is inserted once"),
         (Bug::SnapshotWithoutGrace, "a snapshot is a cut"),
         (Bug::SnapshotWithoutMarking, "a snapshot is a cut"),
         (Bug::PublishRelaxed, "a key is inserted once"),

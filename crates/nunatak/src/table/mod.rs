@@ -169,6 +169,8 @@ pub trait PairTable: Send + Sized {
         change: impl Fn(u64) -> Change,
     ) -> Result<Option<u64>, Shadowed>;
 
+    fn remove(&self, word: u64) -> Option<u64>;
+
     fn find_many<T: KeyTest>(
         &self,
         count: usize,
@@ -185,6 +187,13 @@ pub trait PairTable: Send + Sized {
         fresh: impl Fn(usize) -> Option<u64>,
         change: impl Fn(usize, u64) -> Change,
         done: impl FnMut(usize, Option<u64>) -> bool,
+    );
+
+    fn remove_many(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        removed: impl FnMut(usize, Option<u64>),
     );
 
     fn prefetch(&self, word: u64);

@@ -3,7 +3,7 @@
 //!
 //! The maps use one trait, [`PairTable`], which every type with all stages implements.
 
-use super::{Change, KeyTest, PairTable, Shadowed};
+use super::{ByWord, Change, KeyTest, PairTable, Shadowed};
 use crate::error::Error;
 use crate::memory::MemoryUsage;
 use crate::sync::{GuardPin, Registry};
@@ -54,6 +54,12 @@ pub trait Changes {
     ) -> Result<Option<u64>, Shadowed> {
         Ok(self.apply(word, test, fresh, change))
     }
+
+    /// Removes a key that is its word, whatever its value is. Returns the value word.
+    #[inline(always)]
+    fn remove(&self, word: u64) -> Option<u64> {
+        self.apply(word, &ByWord, None, |_| Change::Remove)
+    }
 }
 
 /// Finds and changes many keys, whose cache misses overlap.
@@ -78,6 +84,21 @@ pub trait Batches {
         change: impl Fn(usize, u64) -> Change,
         done: impl FnMut(usize, Option<u64>) -> bool,
     );
+
+    /// Removes many keys that are their words, in order, whatever their values are.
+    #[inline(always)]
+    fn remove_many(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        mut removed: impl FnMut(usize, Option<u64>),
+    ) {
+        let done = |at, before| {
+            removed(at, before);
+            true
+        };
+        self.apply_many(count, word, |_| ByWord, |_| None, |_, _| Change::Remove, done);
+    }
 }
 
 /// Yields all pairs while other threads change them.
@@ -207,6 +228,11 @@ where
     }
 
     #[inline(always)]
+    fn remove(&self, word: u64) -> Option<u64> {
+        Changes::remove(self, word)
+    }
+
+    #[inline(always)]
     fn find_many<K: KeyTest>(
         &self,
         count: usize,
@@ -228,6 +254,16 @@ where
         done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
         Batches::apply_many(self, count, word, test, fresh, change, done);
+    }
+
+    #[inline(always)]
+    fn remove_many(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        removed: impl FnMut(usize, Option<u64>),
+    ) {
+        Batches::remove_many(self, count, word, removed);
     }
 
     #[inline(always)]

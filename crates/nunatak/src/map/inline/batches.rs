@@ -93,18 +93,11 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> InlineMap<K, V, S, D
     pub fn remove_many(&self, keys: &[K], removed: &mut [Option<V>]) -> Result<usize, BatchError> {
         check_batch(keys.len(), removed.len())?;
         let mut present = 0;
-        self.table.apply_many(
-            keys.len(),
-            |at| keys[at].to_word(),
-            |_| ByWord,
-            |_| None,
-            |_, _| Change::Remove,
-            |at, before| {
-                present += usize::from(before.is_some());
-                removed[at] = before.map(V::from_word);
-                true
-            },
-        );
+        let word = |at: usize| keys[at].to_word();
+        self.table.remove_many(keys.len(), word, |at, before| {
+            present += usize::from(before.is_some());
+            removed[at] = before.map(V::from_word);
+        });
         Ok(present)
     }
 

@@ -260,7 +260,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> InlineMap<K, V, S, D
     /// ```
     #[inline]
     pub fn remove(&self, key: &K) -> Option<V> {
-        self.apply(*key, None, |_| Change::Remove)
+        self.table.remove(key.to_word()).map(V::from_word)
     }
 
     /// [`ConcurrentMap::remove_if`]: removes the key if `condition` holds for its value.

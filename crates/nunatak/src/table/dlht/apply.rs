@@ -11,7 +11,7 @@ use crate::sync::{Backoff, FastPin, Mode, OpPin, Ordering, fence};
 use crate::table::shared::full_disk::refuse;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, MemoisedKeyTest};
 use crate::table::stages::Changes;
-use crate::table::{Change, KeyTest, Shadowed};
+use crate::table::{ByWord, Change, KeyTest, Shadowed};
 
 /// The result of a claim.
 pub(super) enum Claimed {
@@ -57,6 +57,21 @@ impl<P: HashCodec, Y: Mode> Changes for Table<P, Y> {
     ) -> Result<Option<u64>, Shadowed> {
         self.apply_unless_shadowed(word, test, fresh, change)
     }
+
+    /// As `apply`; both read-modify-writes are of one word.
+    #[inline(always)]
+    fn remove(&self, word: u64) -> Option<u64> {
+        // The caller's code may not run while an operation is announced.
+        let asked = P::runs_callers_code().then(|| self.codec.hash(word));
+        let attempt = |index: &Index, place| self.remove_in_first_bucket(index, place);
+        if let Some(before) = self.attempt_once(word, asked, attempt) {
+            return before;
+        }
+        match self.apply_again(word, asked, &ByWord, None, |_| Change::Remove) {
+            Ok(before) => before,
+            Err(Shadowed) => unreachable!("a removal inserts nothing"),
+        }
+    }
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
@@ -74,7 +89,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         if T::RUNS_CALLERS_CODE {
             return self.apply_asking(word, asked, test, fresh, &change);
         }
-        match self.apply_fast(word, asked, test, fresh, &change) {
+        match self.apply_once(word, asked, test, fresh, &change) {
             Some(before) => Ok(before),
             None => self.apply_again(word, asked, test, fresh, change),
         }
@@ -82,13 +97,27 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
 
     /// Performs the operation in the first bucket, if that is enough.
     #[inline(always)]
-    fn apply_fast<T: KeyTest, F: Fn(u64) -> Change>(
+    fn apply_once<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         word: u64,
         asked: Option<u64>,
         test: &T,
         fresh: Option<u64>,
         change: &F,
+    ) -> Option<Option<u64>> {
+        self.attempt_once(word, asked, |index, place| {
+            self.apply_in_first_bucket(index, place, test, fresh, change)
+        })
+    }
+
+    /// Announces an operation and attempts it at the offset of the word's bin, with its tag. Returns
+    /// `None` if that has failed.
+    #[inline(always)]
+    fn attempt_once(
+        &self,
+        word: u64,
+        asked: Option<u64>,
+        attempt: impl FnOnce(&Index, (usize, u64)) -> Option<Option<u64>>,
     ) -> Option<Option<u64>> {
         let pin = if Y::SHARED { FastPin::new() } else { None };
         if Y::SHARED && pin.is_none() {
@@ -101,7 +130,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         // this thread.
         let index = unsafe { &*self.root.load(Ordering::Acquire) };
         let offset = index.offset_of::<P>(hash);
-        let done = self.apply_in_first_bucket(index, (offset, tag), test, fresh, change);
+        let done = attempt(index, (offset, tag));
         drop(pin);
         if done.is_some() {
             self.free_retired_if_any();
@@ -140,7 +169,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         let mut known = KeyTestAnswers::default();
         loop {
             let answering = MemoisedKeyTest::new(test, &known);
-            if let Some(before) = self.apply_fast(word, Some(hash), &answering, fresh, change) {
+            if let Some(before) = self.apply_once(word, Some(hash), &answering, fresh, change) {
                 return Ok(before);
             }
             let request = Request { hash, tag, test: &answering, fresh, hides: false, change };
@@ -349,38 +378,6 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
         self.give_back(bin, number);
         Claimed::Lost
-    }
-
-    /// Frees a claimed slot of a bin that was open with this header.
-    #[inline(always)]
-    fn give_back_under(&self, bin: &Bin, header: Header, number: usize) {
-        debug_assert!(header.is_open());
-        if Self::free(bin, header, number).is_err() {
-            self.give_back(bin, number);
-        }
-    }
-
-    /// Frees a claimed slot. Does nothing in a bin that is being moved or has moved.
-    #[cold]
-    pub(super) fn give_back(&self, bin: &Bin, number: usize) {
-        let mut header = Header(bin.header.load(Ordering::Relaxed));
-        while matches!(header.state(), BinState::Open | BinState::Special) {
-            match Self::free(bin, header, number) {
-                Ok(()) => return,
-                Err(newer) => header = Header(newer),
-            }
-        }
-    }
-
-    /// Exchanges the header for one in which a slot is free. Returns the present one if it is another.
-    #[inline(always)]
-    fn free(bin: &Bin, header: Header, number: usize) -> Result<(), u64> {
-        let mut free = header.with_free(number);
-        if seeded(Bug::FreeWithoutVersion) {
-            free = free.with_version_before();
-        }
-        // Release: the next claimant finds the slot's tag word empty.
-        Y::cas(&bin.header, header.0, free.0, Ordering::Release)
     }
 
     /// Chooses how to continue at a bin that is not open.

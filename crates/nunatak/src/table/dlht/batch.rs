@@ -11,7 +11,7 @@ use crate::hash::HashCodec;
 use crate::sync::{Mode, OpPin};
 use crate::table::shared::prefetch_groups::PrefetchDistance;
 use crate::table::stages::Batches;
-use crate::table::{Change, KeyTest, Shadowed};
+use crate::table::{ByWord, Change, KeyTest, Shadowed};
 
 /// The prefetch distances of a bin and of its link, in operations. (`NEAR` fetches into the
 /// second-level cache, which has room for twice as many lines.)
@@ -106,6 +106,37 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
                 Step::Done(Ok(before)) => Step::Done(done(at, before)),
                 Step::Done(Err(Shadowed)) => {
                     unreachable!("maps whose keys may be hidden don't insert so")
+                }
+                Step::Wait => Step::Wait,
+            }
+        });
+    }
+
+    #[inline(always)]
+    fn remove_many(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> u64,
+        mut removed: impl FnMut(usize, Option<u64>),
+    ) {
+        self.for_each_fetched(count, &word, |pin, index, at, (hash, offset)| {
+            let tag = self.codec.tag(word(at), hash);
+            let step = match self.remove_in_first_bucket(index, (offset, tag)) {
+                Some(before) => Step::Done(before),
+                None => {
+                    let (test, change) = (&ByWord, &|_| Change::Remove);
+                    let request = Request { hash, tag, test, fresh: None, hides: false, change };
+                    match self.try_apply(pin, index, &request) {
+                        Step::Done(Ok(before)) => Step::Done(before),
+                        Step::Done(Err(Shadowed)) => unreachable!("a removal inserts nothing"),
+                        Step::Wait => Step::Wait,
+                    }
+                }
+            };
+            match step {
+                Step::Done(before) => {
+                    removed(at, before);
+                    Step::Done(true)
                 }
                 Step::Wait => Step::Wait,
             }

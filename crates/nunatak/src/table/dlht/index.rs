@@ -13,6 +13,7 @@ use super::layout::{
 };
 use super::migration::Migration;
 use super::overflow::Overflow;
+use super::tags::Ways;
 use crate::error::Error;
 use crate::hash::HashCodec;
 use crate::memory::{MemoryUsage, Slab};
@@ -53,8 +54,7 @@ pub(super) struct Index {
     pub(super) overflow: Mutex<Overflow>,
     /// Half buckets that were taken when this index became the root.
     pub(super) links_at_birth: AtomicUsize,
-    /// Whether the processor has AVX-512F.
-    pub(super) has_avx512: bool,
+    pub(super) tag_ways: Ways,
     /// Null, [`STARTING`], or the migration that empties this index.
     migration: AtomicPtr<Migration<Index>>,
 }
@@ -66,17 +66,6 @@ struct LinkCursor(AtomicU64);
 
 /// The migration pointer while a thread prepares the migration.
 const STARTING: *mut Migration<Index> = ptr::without_provenance_mut(1);
-
-fn has_avx512() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        std::is_x86_feature_detected!("avx512f")
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        false
-    }
-}
 
 /// The state of an index's migration.
 pub(super) enum Migrating<'i> {
@@ -110,7 +99,7 @@ impl Index {
             cursors: (0..groups).map(|_| LinkCursor::default()).collect(),
             overflow: Mutex::new(Overflow::default()),
             links_at_birth: AtomicUsize::new(0),
-            has_avx512: has_avx512(),
+            tag_ways: Ways::detect(),
             migration: AtomicPtr::new(ptr::null_mut()),
         })
     }

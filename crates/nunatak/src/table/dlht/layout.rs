@@ -158,6 +158,10 @@ impl Header {
         Self((slots | code << Self::STATE_SHIFT).wrapping_add(Self::VERSION))
     }
 
+    pub(super) const fn has_claimed(self, slot: usize) -> bool {
+        self.0 >> (2 * slot) & 1 != 0
+    }
+
     /// Returns whether any slot beyond the bin's first bucket is claimed.
     #[inline(always)]
     pub(super) const fn has_linked_slots(self) -> bool {

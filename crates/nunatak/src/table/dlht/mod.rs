@@ -22,8 +22,9 @@
 //!   value; publish by a compare-and-swap of the tag from empty. If that fails, the insert was
 //!   killed: clear the slot, give it back, start again.
 //! - *Put*: double-word compare-and-swap of (tag, old) to (tag, new).
-//! - *Delete*: double-word compare-and-swap of (tag, value) to (empty, value); then give the slot
-//!   back by a compare-and-swap of the header.
+//! - *Delete*: compare-and-swap of the tag to empty; the value that stands beside it then is the
+//!   removed one. If the delete depends on the value, a double-word compare-and-swap of (tag, value) to
+//!   (empty, value). Then give the slot back by a compare-and-swap of the header.
 //! - *Transfer* of a bin to the next index: set the state to `InTransfer`; swap every claimed slot
 //!   to dead, which captures its final pair or kills a pending insert; store the pairs in bins that
 //!   no other thread can reach yet; set the state to `Moved`.
@@ -35,8 +36,8 @@
 //! 1. A claim succeeds only if no slot of the bin was claimed since the scan that found the key
 //!    absent. At the end of that scan all earlier claims are published, dead or given back. So a
 //!    key is never in two slots.
-//! 2. Only the claimant of a slot writes its value before it is published. A published pair changes
-//!    by double-word compare-and-swap only.
+//! 2. Only the claimant of a slot writes its value before it is published. The value of a published
+//!    pair changes by double-word compare-and-swap only; its tag so, or by one of the tag alone.
 //! 3. The tag word of a free slot is empty or dead. (A removal that is taken for a pending insert
 //!    leaves a dead word; the next claimant clears it.)
 //! 4. A slot is given to another key only after a change of the version. So a reader that saw one
@@ -62,6 +63,7 @@ mod batch;
 mod design;
 mod find;
 mod first_bucket;
+mod first_link;
 mod growth;
 mod hashes;
 mod index;
@@ -70,10 +72,12 @@ mod layout;
 mod migration;
 mod overflow;
 mod probe;
+mod removal;
 mod retired;
 mod shadow;
 mod snapshot;
 mod stats;
+mod tags;
 #[cfg(all(test, not(modelled)))]
 mod tests;
 mod transfer;

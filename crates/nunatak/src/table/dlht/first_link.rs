@@ -1,0 +1,78 @@
+//! Changes of a key whose bin has one link. In a map of the planned size one key of sixteen is behind a
+//! link.
+//!
+//! These are functions of their own, so that the code for the first bucket needs fewer registers. But they
+//! go on where that code ended: an operation that starts again waits for the link's line with nothing else
+//! under way.
+
+use super::Table;
+use super::apply::Claimed;
+use super::index::Index;
+use super::layout::{Bin, Header, PRIMARY_SLOTS, Slot};
+use super::probe::still;
+use crate::hash::HashCodec;
+use crate::seeded::{Bug, seeded};
+use crate::sync::{Mode, Ordering};
+
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
+    /// Removes a key that none of the first slots of its bin has under this header. Returns `None`, and has
+    /// done nothing, if one link is not enough.
+    #[inline(never)]
+    pub(super) fn remove_behind_first_link(
+        &self,
+        index: &Index,
+        (offset, tag): (usize, u64),
+        header: Header,
+    ) -> Option<Option<u64>> {
+        let bin = index.bins.at_offset(offset);
+        for (number, slot) in (PRIMARY_SLOTS..).zip(slots(index, offset, bin)?) {
+            // Acquire: pairs with the publication.
+            if slot.load_first(Ordering::Acquire) == tag {
+                return self.remove_from((bin, header), (slot, number), tag);
+            }
+        }
+        let is_absent = !header.has_slots_of_further_links()
+            && still(bin, header, Bug::MissWithoutHeaderRecheck);
+        is_absent.then_some(None)
+    }
+
+    /// Inserts a pair whose tag none of the first slots of its bin has under this header; none of them is
+    /// pending. Returns `None`, and has done nothing, if one link is not enough, or if it has the tag.
+    #[inline(never)]
+    pub(super) fn insert_beside_first_link(
+        &self,
+        index: &Index,
+        offset: usize,
+        header: Header,
+        pair: (u64, u64),
+    ) -> Option<Option<u64>> {
+        let bin = index.bins.at_offset(offset);
+        if header.has_slots_of_further_links() {
+            return None;
+        }
+        if header.has_linked_slots() {
+            for (number, slot) in (PRIMARY_SLOTS..).zip(slots(index, offset, bin)?) {
+                // Acquire: pairs with the publication.
+                let first = slot.load_first(Ordering::Acquire);
+                let is_pending = Y::SHARED && first == 0 && header.has_claimed(number);
+                if first == pair.0 || is_pending && !seeded(Bug::ScanIgnoresPending) {
+                    return None;
+                }
+            }
+        }
+        let number = header.first_free().filter(|&number| number < PRIMARY_SLOTS + 2)?;
+        let at = offset / size_of::<Bin>();
+        let links = index.ensure_link(at, bin, number)?;
+        let slot = index.slot(at, bin, links, number);
+        match self.claim(bin, (header, header.with_claimed(number)), number, slot, pair) {
+            Claimed::Published => Some(None),
+            Claimed::Lost => None,
+        }
+    }
+}
+
+/// Returns the slots behind the first link of the bin at this offset, if it has one.
+fn slots<'i>(index: &'i Index, offset: usize, bin: &Bin) -> Option<&'i [Slot; 2]> {
+    // Acquire: pairs with the release that chains a link.
+    index.slots_of_first_link(offset, bin.links.load(Ordering::Acquire))
+}
