@@ -35,20 +35,24 @@ impl<'py> Given<'py> {
         Ok(Self::Column(column.clone()))
     }
 
-    /// As [`new`](Self::new), for what is stored: nulls are refused.
+    /// As [`new`](Self::new), for what is stored: nulls are refused, and text that is not UTF-8.
     pub(crate) fn without_nulls(
         items: &Bound<'py, PyAny>,
         kind: &Kind,
         is_key: bool,
     ) -> PyResult<Self> {
         let given = Self::new(items, kind, is_key)?;
-        match given.has_nulls() {
-            true => {
-                let what = if is_key { "keys" } else { "values" };
-                Err(PyValueError::new_err(format!("{what} have nulls, which a map can't hold")))
-            }
-            false => Ok(given),
+        if given.has_nulls() {
+            let what = if is_key { "keys" } else { "values" };
+            return Err(PyValueError::new_err(format!(
+                "{what} have nulls, which a map can't hold"
+            )));
         }
+        // Whoever made a column answers for its text, and few check it.
+        if *kind == Kind::Str && matches!(given, Self::Column(_)) {
+            check_text(items.py(), &given)?;
+        }
+        Ok(given)
     }
 }
 
@@ -86,11 +90,22 @@ pub(crate) fn column<'py>(
         return Ok(words(py, &parts).into_any());
     }
     // A file does not know whether its byte strings are text, and whoever takes the column relies on it.
-    for item in parts.iter().flatten().filter(|_| *kind == Kind::Str) {
-        core::str::from_utf8(item)
-            .map_err(|error| PyUnicodeDecodeError::new_err_from_utf8(py, item, error))?;
+    if *kind == Kind::Str {
+        check_text(py, &parts)?;
     }
     Ok(Bound::new(py, ArrowColumn::of_parts(kind, parts))?.into_any())
+}
+
+/// Fails with the first string that is not UTF-8. Other threads run meanwhile.
+fn check_text(py: Python<'_>, parts: &Parts) -> PyResult<()> {
+    let wrong = py.detach(|| {
+        let mut items = parts.iter().flatten();
+        items.find_map(|item| Some((item, core::str::from_utf8(item).err()?)))
+    });
+    match wrong {
+        Some((item, error)) => Err(PyUnicodeDecodeError::new_err_from_utf8(py, item, error)),
+        None => Ok(()),
+    }
 }
 
 impl Map {

@@ -312,6 +312,18 @@ def test_bytes_that_are_no_text_are_not_given_out(tmp_path):
             map.arrays(arrow=True)
 
 
+def test_bytes_that_are_no_text_are_not_stored():
+    good, bad = ByHand("u", 1, [None, offsets(0, 1), b"a"]), ByHand("u", 1, [None, offsets(0, 1), b"\xff"])
+    map = nunatak.Map("str", "str")
+    for pair in ((good, bad), (bad, good)):
+        with pytest.raises(UnicodeDecodeError):
+            map.insert_many(*pair)
+    assert len(map) == 0
+    map.insert_many(good, good)
+    # No key of the map is equal to it.
+    assert map.contains_many(bad).tolist() == [False] and map == {"a": "a"}
+
+
 LIBRARIES = {
     "nanoarrow": (
         lambda library, items: library.c_array(items, library.string()),

@@ -1,5 +1,7 @@
 """Arrays in, arrays out."""
 
+import copy
+import pickle
 import signal
 import subprocess
 import sys
@@ -119,7 +121,11 @@ def test_objects():
         ([1.5], TypeError),
         ([-1], OverflowError),
         ([2**64], OverflowError),
-        (["a"], (TypeError, ValueError)),
+        ([np.float32(1.5)], TypeError),
+        (["1"], TypeError),
+        ([b"1"], TypeError),
+        ([np.str_("1")], TypeError),
+        (["a"], TypeError),
         ([None], TypeError),
         ([[1, 2], [3]], (TypeError, ValueError)),
     ],
@@ -137,6 +143,24 @@ def test_bad_keys_are_refused(keys, error):
         with pytest.raises(error):
             use(keys)
     assert map == {1: 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("f64", [0.5, 1, np.float32(2)], ["1", b"1", None]),
+        ("bool", [True, False, np.True_], ["True", 1, 0.0, None, ""]),
+        ("datetime64[D]", ["2026-01-02", np.datetime64("2026-01-03")], [1.5, "ice"]),
+    ],
+)
+def test_items_of_lists_have_the_type_of_the_map(kind, good, bad):
+    map = nunatak.Map("u64", kind)
+    map.insert_many(range(len(good)), good)
+    assert [map[at] for at in range(len(good))] == good or kind == "datetime64[D]"
+    for item in bad:
+        with pytest.raises((TypeError, ValueError)):
+            map.insert_many([9, 10], [good[0], item])
+    assert len(map) == len(good)
 
 
 def test_bad_results_are_refused():
@@ -286,6 +310,10 @@ def test_multimap():
     assert sorted(graph.get_all(7).tolist()) == [0, 1]
     assert graph.remove_all_many([7, 8, 9999]).tolist() == [2, 3, 0]
     assert graph.remove_all(9) == 3 and len(graph) == 15_000 - 9 == len(list(graph))
+    for again in (graph.copy(), copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
+        assert (again.key_type, again.value_type) == ("u32", "i32") and sorted(again) == sorted(graph)
+        again.clear()
+    assert len(graph) == 15_000 - 9
     graph.clear()
     assert len(graph) == 0 and graph.arrays()[0].dtype == np.uint32
 

@@ -204,19 +204,38 @@ def test_wrong_arguments():
     for types in (("object", "u64"), ("str", "str"), ("u64", "bytes"), ("str", "object")):
         with pytest.raises(TypeError, match="keys that are numbers, str or bytes, and values that are numbers"):
             nunatak.MultiMap(*types)
-    # As those of numbers.
-    for kind in ("str", "u64"):
-        for make in (pickle.dumps, copy.copy):
-            with pytest.raises(TypeError, match="pickle"):
-                make(nunatak.MultiMap(kind, "u64"))
 
 
-def test_bytes_that_are_no_text_come_out_as_an_error():
+@pytest.mark.parametrize("key", ["str", "bytes"])
+def test_copies_and_pickles(key):
+    pairs = [(name, at) for name in NAMES[key] for at in (-1, 0, 0)]
+    map = Named(key, "i32", pairs)
+    map.notes = ["mine"]
+    copies = (map.copy(), copy.copy(map), copy.deepcopy(map), pickle.loads(pickle.dumps(map)))
+    for other in copies:
+        assert type(other) is Named and (other.key_type, other.value_type) == (key, "i32")
+        assert groups_of(other) == groups_of(pairs) and other.notes == ["mine"]
+        other.clear()
+    assert len(map) == len(pairs)
+    assert copies[1].notes is map.notes and copies[2].notes is not map.notes
+    assert len(pickle.loads(pickle.dumps(nunatak.MultiMap(key, "i32")))) == 0
+
+
+class Named(nunatak.MultiMap):
+    pass
+
+
+def test_bytes_that_are_no_text_are_not_stored():
     map = nunatak.MultiMap("str", "u8")
-    map.insert_many(ByHand("u", 1, [None, offsets(0, 1), b"\xff"]), [1])
-    for use in (map.arrays, map.distinct_keys, map.groups, lambda: map.arrays(arrow=True), lambda: list(map)):
+    bad = ByHand("u", 2, [None, offsets(0, 1, 2), b"a\xff"])
+    for use in (map.insert_many, map.insert_unique_many):
         with pytest.raises(UnicodeDecodeError):
-            use()
+            use(bad, [1, 2])
+    assert len(map) == 0
+    # As bytes they are.
+    map = nunatak.MultiMap("bytes", "u8")
+    map.insert_many(ByHand("z", 2, [None, offsets(0, 1, 2), b"a\xff"]), [1, 2])
+    assert b"\xff" in map
 
 
 def test_threads_share_a_map():

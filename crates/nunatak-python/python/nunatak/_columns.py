@@ -20,6 +20,13 @@ _NAMES = {
     "bool": np.bool_,
 }
 _BY_TYPE = {np.dtype(dtype): name for name, dtype in _NAMES.items()}
+_TEXT = (str, bytes, bytearray)
+# What NumPy would take as numbers though it is none: it parses text, cuts floats off, and makes None a NaN.
+_REFUSED = {
+    "i": (float, np.floating, *_TEXT),
+    "u": (float, np.floating, *_TEXT),
+    "f": (type(None), *_TEXT),
+}
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -127,9 +134,15 @@ def column_and_mask(data, kind, what):
     """Return an array as `column` does, and a mask of what is there, or None if all is."""
     dtype, mask = dtype_of(kind), None
     if isinstance(data, (list, tuple, range)):
-        # NumPy refuses numbers that the type can't hold.
-        if dtype.kind in "iu" and any(isinstance(item, float) for item in data):
-            raise TypeError(f"{what} of a map of {kind} must be integers, not floats")
+        # NumPy itself refuses numbers that the type can't hold.
+        if dtype.kind == "b":
+            # For NumPy whatever is not empty is true.
+            wrong = (item for item in data if not isinstance(item, (bool, np.bool_)))
+        else:
+            refused = _REFUSED.get(dtype.kind, ())
+            wrong = (item for item in data if isinstance(item, refused))
+        for item in wrong:
+            raise TypeError(f"{what} of a map of {kind} can't be of type {type(item).__name__}")
         array = np.array(data, dtype=dtype)
     else:
         array, mask = numbers(data, what)

@@ -43,6 +43,36 @@ class MultiMap(_native.MultiMap):
             return f"<MultiMap({types}) in {os.fspath(self.path)!r} with {len(self)} values>"
         return f"MultiMap({types}, {{...{len(self)} values...}})"
 
+    def copy(self):
+        """Return a multimap in RAM with the entries of one moment.
+
+        >>> m = MultiMap("u32", "u32", [(1, 2)]); n = m.copy(); n.insert(1, 3); m.count(1), n.count(1)
+        (1, 2)
+        """
+        # A subclass that knows how to open a file is of no use without one.
+        cls = type(self) if self.path is None else MultiMap
+        new = _filled(cls, self.key_type, self.value_type, *self.arrays(arrow=self._has_strings))
+        if self.path is None:
+            new.__dict__.update(self.__dict__)
+        return new
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo):
+        from copy import deepcopy
+
+        new = self.copy()
+        memo[id(self)] = new
+        for name, value in new.__dict__.items():
+            new.__dict__[name] = deepcopy(value, memo)
+        return new
+
+    def __reduce__(self):
+        if self.path is not None:
+            raise TypeError("a map in a file is not pickled: pass its path, and open it there")
+        attributes = getattr(self, "__dict__", None) or None
+        return _filled, (type(self), self.key_type, self.value_type, *self.arrays()), attributes
+
     @property
     def _has_strings(self):
         return self.key_type in ("str", "bytes")
@@ -165,3 +195,11 @@ class MultiMap(_native.MultiMap):
         keys, values = self.arrays()
         keys = keys if isinstance(keys, list) else keys.tolist()
         return iter(list(zip(keys, values.tolist())))
+
+
+def _filled(cls, key, value, keys, values):
+    # Not by `cls(…)`: a subclass may have a constructor of its own.
+    new = _native.MultiMap.__new__(cls, key, value)
+    if len(values):
+        new.insert_many(keys, values)
+    return new

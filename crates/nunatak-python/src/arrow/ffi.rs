@@ -19,6 +19,16 @@ pub(super) trait Released: Sized + 'static {
     fn release(&mut self) -> &mut Option<unsafe extern "C" fn(*mut Self)>;
 }
 
+/// Calls `f` while no exception is set, and then sets the one that was. A struct is released when its
+/// Python object is, which an exception may be the reason of; and a producer may release in Python.
+fn without_exception(f: impl FnOnce()) {
+    let raised = Python::try_attach(PyErr::take).flatten();
+    f();
+    if let Some(raised) = raised {
+        Python::attach(|py| raised.restore(py));
+    }
+}
+
 macro_rules! released {
     ($type:ident, $name:literal, { $($field:ident: $value:expr),* }) => {
         impl Released for $type {
@@ -34,7 +44,7 @@ macro_rules! released {
             fn drop(&mut self) {
                 if let Some(release) = self.release {
                     // SAFETY: this is the owner, and the struct was not released.
-                    unsafe { release(self) };
+                    without_exception(|| unsafe { release(self) });
                 }
             }
         }
