@@ -16,6 +16,9 @@
 #include <libcuckoo/cuckoohash_map.hh>
 #define HAS_CUCKOO
 #endif
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 #ifdef NUNATAK_BENCH_TBB
 #include <tbb/concurrent_hash_map.h>
 #endif
@@ -113,17 +116,19 @@ struct bench {
 };
 
 void of_nunatak(const bench& bench, nunatak_table table, const char* name) {
-  nunatak::map<word, word> map(table);
-  bench.singles(
-    name, [&](word key) { return map.insert_or_assign(key, key); }, [&](word key) { return map.get(key).value_or(0); },
-    [&](word key) { return map.erase(key); },
-    [&] {
-      bench.row(name, "batched get", bench.asked, bench.asked_sum, [&](keys_of part) {
-        word sum = 0;
-        map.visit(part, [&](word, word value) { sum += value; });
-        return sum;
-      }, 3);
-    });
+  {
+    nunatak::map<word, word> map(table);
+    bench.singles(
+      name, [&](word key) { return map.insert_or_assign(key, key); }, [&](word key) { return map.get(key).value_or(0); },
+      [&](word key) { return map.erase(key); },
+      [&] {
+        bench.row(name, "batched get", bench.asked, bench.asked_sum, [&](keys_of part) {
+          word sum = 0;
+          map.visit(part, [&](word, word value) { sum += value; });
+          return sum;
+        }, 3);
+      });
+  }
   nunatak::map<word, word> other(table);
   bench.row(name, "batched insert", bench.keys, bench.keys.size(),
     [&](keys_of part) { return other.insert_or_assign(part, part); });
@@ -185,6 +190,20 @@ void of_tbb(const bench& bench) {
 }
 #endif
 
+// Touches as much memory as a growing map may need, and frees it. A hypervisor that takes free pages back returns them slowly
+// (3.4 s a GiB instead of 0.1), and the first map would wait for it.
+void back_free_memory([[maybe_unused]] std::size_t entries) {
+#ifdef __linux__
+  const std::size_t page = 4096, bytes = entries * 256;
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  // Maps in huge pages must find backed ones.
+  madvise(memory, bytes, MADV_HUGEPAGE);
+  for (std::size_t at = 0; at < bytes; at += page) static_cast<volatile char*>(memory)[at] = 1;
+  munmap(memory, bytes);
+#endif
+}
+
 // A number above zero.
 std::size_t number(const char* text) {
   char* end = nullptr;
@@ -205,15 +224,20 @@ int main(int argc, char** argv) {
   for (auto& key : bench.asked) key = bench.keys[chance() % count];
   bench.asked_sum = std::accumulate(bench.asked.begin(), bench.asked.end(), word{0});
   std::printf("%zu entries, %zu threads, nanoseconds for each key\n\n| operation | map | ns |\n|---|---|--:|\n", count, bench.threads);
+  back_free_memory(count);
   of_nunatak(bench, NUNATAK_DLHT, "nunatak dlht");
+  back_free_memory(count);
   of_nunatak(bench, NUNATAK_ICEBERG, "nunatak iceberg");
 #ifdef HAS_BOOST
+  back_free_memory(count);
   of_boost(bench);
 #endif
 #ifdef HAS_CUCKOO
+  back_free_memory(count);
   of_cuckoo(bench);
 #endif
 #ifdef NUNATAK_BENCH_TBB
+  back_free_memory(count);
   of_tbb(bench);
 #endif
 }
