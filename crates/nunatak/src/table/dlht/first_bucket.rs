@@ -30,7 +30,7 @@ unsafe fn lowest_slot(bin: &Bin, bits: u64) -> (usize, &Slot) {
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Removes the key that its word identifies and whose bin is at this offset. Returns `None`, and has
-    /// done nothing, if the first bucket is not enough.
+    /// done nothing, if the first bucket and its link are not enough.
     #[inline(always)]
     pub(super) fn remove_in_first_bucket(
         &self,
@@ -55,8 +55,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         self.remove_from((bin, header), (slot, number), tag)
     }
 
-    /// Performs an operation as `apply` does, on the key whose bin is at this offset. Returns `None`, and has done nothing, if the first
-    /// bucket is not enough.
+    /// Performs an operation as `apply` does, on the key whose bin is at this offset. Returns `None`,
+    /// and has done nothing, if the first bucket and its link are not enough.
     #[inline(always)]
     pub(super) fn apply_in_first_bucket<T: KeyTest>(
         &self,

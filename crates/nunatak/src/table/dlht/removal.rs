@@ -64,8 +64,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
 /// Takes a key out of a claimed slot. Returns its value, or `None` if the slot has another key.
 ///
 /// The exchange of the tag alone decides: it finds the tag that the last exchange of the pair left, and
-/// nothing replaces the value of a slot without a tag. So the value that is read afterwards is the
-/// last one.
+/// nothing replaces the value of a slot without a tag (invariant 2 of the table). So the value that is
+/// read afterwards is the last one.
 #[inline(always)]
 fn take_out<Y: Mode>(slot: &Slot, tag: u64) -> Option<u64> {
     let stale = seeded(Bug::RemoveByStaleValue).then(|| slot.load_second(DATA));
