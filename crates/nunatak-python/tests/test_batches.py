@@ -156,7 +156,8 @@ def test_bad_keys_are_refused(keys, error):
 def test_items_of_lists_have_the_type_of_the_map(kind, good, bad):
     map = nunatak.Map("u64", kind)
     map.insert_many(range(len(good)), good)
-    assert [map[at] for at in range(len(good))] == good or kind == "datetime64[D]"
+    expected = [np.datetime64(item) if kind == "datetime64[D]" else item for item in good]
+    assert [map[at] for at in range(len(good))] == expected
     for item in bad:
         with pytest.raises((TypeError, ValueError)):
             map.insert_many([9, 10], [good[0], item])

@@ -121,25 +121,20 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
     ) {
         self.for_each_fetched(count, &word, |pin, index, at, (hash, offset)| {
             let tag = self.codec.tag(word(at), hash);
-            let step = match self.remove_in_first_bucket(index, (offset, tag)) {
-                Some(before) => Step::Done(before),
+            let before = match self.remove_in_first_bucket(index, (offset, tag)) {
+                Some(before) => before,
                 None => {
                     let (test, change) = (&ByWord, &|_| Change::Remove);
                     let request = Request { hash, tag, test, fresh: None, hides: false, change };
                     match self.try_apply(pin, index, &request) {
-                        Step::Done(Ok(before)) => Step::Done(before),
+                        Step::Done(Ok(before)) => before,
                         Step::Done(Err(Shadowed)) => unreachable!("a removal inserts nothing"),
-                        Step::Wait => Step::Wait,
+                        Step::Wait => return Step::Wait,
                     }
                 }
             };
-            match step {
-                Step::Done(before) => {
-                    removed(at, before);
-                    Step::Done(true)
-                }
-                Step::Wait => Step::Wait,
-            }
+            removed(at, before);
+            Step::Done(true)
         });
     }
 }

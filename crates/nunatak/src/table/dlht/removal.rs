@@ -72,6 +72,7 @@ fn take_out<Y: Mode>(slot: &Slot, tag: u64) -> Option<u64> {
     let is_taken = if Y::SHARED {
         slot.compare_exchange_first(tag, 0)
     } else {
+        // Relaxed: one thread uses the table.
         let has_tag = slot.load_first(Ordering::Relaxed) == tag;
         if has_tag {
             slot.store_first(0, Ordering::Relaxed);
