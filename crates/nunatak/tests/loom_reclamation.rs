@@ -105,14 +105,18 @@ fn what_a_guard_sees_is_not_freed() {
     });
 }
 
-/// A collector looks at the guards. Then another thread reads, and a third one unlinks that entry
-/// and begins a new epoch.
+/// A collector looks at the guards, for an entry of its own. Then another thread reads, and a third
+/// one unlinks what it reads, tags it, and begins a new epoch.
 fn an_epoch_that_another_thread_ends_frees_nothing_early() {
     check(3, || {
         let slots = Slots::new();
-        let collector = models::spawn(&slots, |slots| slots.reclaimer.collect());
+        let collector = models::spawn(&slots, |slots| {
+            slots.unlink(1, 0).into_iter().for_each(|entry| slots.reclaimer.retire(entry));
+            slots.reclaimer.collect();
+        });
         let writer = models::spawn(&slots, |slots| {
             slots.unlink(0, 3).into_iter().for_each(|entry| slots.reclaimer.retire(entry));
+            slots.reclaimer.tag();
             slots.reclaimer.end_epoch();
         });
         {

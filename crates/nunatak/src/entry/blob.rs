@@ -30,7 +30,6 @@ use crate::hash::{IdentityCodec, RandomState, post_mix};
 use crate::memory::prefetch::prefetch;
 use crate::memory::{BlobStats, Heap, Medium, MemoryUsage, Places, Totals};
 use crate::seeded::{Bug, seeded};
-use crate::sync::{AtomicUsize, Ordering};
 use core::fmt;
 use core::hash::BuildHasher;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -63,8 +62,6 @@ pub struct Blobs<S = RandomState, M: Medium = Heap> {
     hasher: S,
     medium: M,
     places: Places<M>,
-    /// The bytes of retired blobs: a statistic, counted and read relaxed.
-    retired: AtomicUsize,
 }
 
 impl<S, M: Medium> fmt::Debug for Blobs<S, M> {
@@ -76,12 +73,7 @@ impl<S, M: Medium> fmt::Debug for Blobs<S, M> {
 #[allow(private_bounds, reason = "where bytes are is an internal matter")]
 impl<S, M: Medium> Blobs<S, M> {
     pub(crate) fn new(medium: &M, hasher: S) -> Result<Self, Error> {
-        Ok(Self {
-            hasher,
-            medium: medium.clone(),
-            places: Places::new(medium)?,
-            retired: AtomicUsize::new(0),
-        })
+        Ok(Self { hasher, medium: medium.clone(), places: Places::new(medium)? })
     }
 
     /// Returns what the keys are hashed with.
@@ -205,6 +197,7 @@ impl<S, M: Medium> Blobs<S, M> {
         Self::size(key.len(), value.len())
     }
 
+    /// Without what waits for guards.
     pub(crate) fn stats(&self) -> BlobStats {
         let Totals { strings, bytes, placed } = self.places.totals();
         BlobStats {
@@ -213,7 +206,7 @@ impl<S, M: Medium> Blobs<S, M> {
             placed_bytes: placed,
             spans: self.places.spans(),
             mapped_bytes: self.places.usage().mapped,
-            retired_bytes: self.retired.load(Ordering::Relaxed),
+            retired_bytes: 0,
             unsynced_bytes: self.places.waiting(),
         }
     }
@@ -274,14 +267,8 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> 
         self.places.give_back(word, bytes);
     }
 
-    fn count_retired(&self, word: u64, waits: bool) {
-        let bytes = self.bytes_of(word);
-        let change = if waits { bytes } else { bytes.wrapping_neg() };
-        self.retired.fetch_add(change, Ordering::Relaxed);
-    }
-
-    fn retired(&self) -> usize {
-        self.retired.load(Ordering::Relaxed)
+    unsafe fn held_bytes(&self, word: u64) -> usize {
+        self.bytes_of(word)
     }
 
     #[inline(always)]

@@ -183,12 +183,11 @@ pub trait Entries: Debug + Sized + Send + Sync + 'static {
     /// Gives back the hidden entries of a map that is dropped.
     fn give_back_hidden(&self) {}
 
-    /// Counts that a word which was taken out of its slot begins to wait for guards, or stops
-    /// waiting.
-    fn count_retired(&self, value_word: u64, waits: bool);
-
-    /// Returns how many bytes wait for guards.
-    fn retired(&self) -> usize;
+    /// Returns how many bytes can be used again once this word is [given back](Self::give_back).
+    ///
+    /// # Safety
+    /// The caller owns the word.
+    unsafe fn held_bytes(&self, value_word: u64) -> usize;
 
     /// Prefetches the first lines of the bytes of a value word, which may be given back already.
     fn prefetch(&self, value_word: u64);
@@ -266,7 +265,6 @@ impl<E: Entries> Retired<E> {
     /// The caller has taken the word out of its slot. The `Retired` is dropped only when no guard
     /// that may have seen the word lives, and before `entries` is.
     pub(crate) unsafe fn new(entries: &E, word: u64) -> Self {
-        entries.count_retired(word, true);
         Self { entries, word }
     }
 }
@@ -275,7 +273,6 @@ impl<E: Entries> Drop for Retired<E> {
     fn drop(&mut self) {
         // SAFETY: the entries are there, as was promised to `new`.
         let entries = unsafe { &*self.entries };
-        entries.count_retired(self.word, false);
         // SAFETY: the word is ours, and no thread sees it, as was promised to `new`.
         unsafe { entries.give_back(self.word) };
     }

@@ -54,8 +54,8 @@ pub struct Records<F: RecordFormat = Format, A: Allocator = Global, S = RandomSt
     /// The factor of lengths and namespaces. It is random, so that a caller can't choose keys that
     /// have the same word.
     spread: u64,
-    /// Counts of records, of their bytes, and of the bytes that wait for guards.
-    counts: Counts<3>,
+    /// Counts of records and of their bytes.
+    counts: Counts<2>,
     hidden: HiddenKeys,
     parameters: PhantomData<fn() -> (F, S)>,
 }
@@ -63,7 +63,6 @@ pub struct Records<F: RecordFormat = Format, A: Allocator = Global, S = RandomSt
 /// Indexes into `Records::counts`.
 const RECORDS: usize = 0;
 const BYTES: usize = 1;
-const RETIRED: usize = 2;
 
 impl<F: RecordFormat, A: Allocator, S> fmt::Debug for Records<F, A, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -354,13 +353,8 @@ where
         }
     }
 
-    fn count_retired(&self, value_word: u64, waits: bool) {
-        let bytes = Self::layout_of(value_word).size();
-        self.counts.add(RETIRED, if waits { bytes } else { bytes.wrapping_neg() });
-    }
-
-    fn retired(&self) -> usize {
-        self.counts.sum(RETIRED)
+    unsafe fn held_bytes(&self, value_word: u64) -> usize {
+        Self::layout_of(value_word).size()
     }
 
     #[inline(always)]
@@ -380,7 +374,6 @@ where
             live_bytes: bytes,
             placed_bytes: bytes,
             mapped_bytes: bytes,
-            retired_bytes: self.retired(),
             ..BlobStats::default()
         }
     }

@@ -4,6 +4,7 @@
 mod backoff;
 mod barrier;
 mod counts;
+mod limbo;
 mod mode;
 #[cfg(modelled)]
 pub mod model;
@@ -15,11 +16,12 @@ mod words;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use counts::Counts;
+pub(crate) use limbo::Limbo;
 pub(crate) use mode::{Mode, Shadowing};
 pub use mode::{Shared, SingleThread};
 pub(crate) use operation::{FastPin, OpPin, operations_ended, retire_tag};
 pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free, pairs_load_whole};
-pub(crate) use registry::{GuardPin, Limbo, Registry};
+pub(crate) use registry::{GuardPin, Registry};
 pub(crate) use words::copy_words;
 
 #[cfg(not(modelled))]

@@ -23,7 +23,12 @@ impl<T> Reclaimer<T> {
 
     /// Takes an entry that the caller has unlinked.
     pub fn retire(&self, item: T) {
-        self.limbo.retire(&self.registry, item);
+        self.limbo.retire(&self.registry, item, 0);
+    }
+
+    /// Tags the retired entries with the epoch.
+    pub fn tag(&self) {
+        self.limbo.tag(&self.registry);
     }
 
     /// Drops entries that no guard can see.

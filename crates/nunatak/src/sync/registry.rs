@@ -12,7 +12,7 @@
 //!    epoch at the time of the first.
 //! 3. A guard sees everything that was unlinked before its epoch began: the load of the epoch
 //!    acquires, the increment releases.
-//! 4. An entry is unlinked, and then tagged with the epoch of that moment. To free it, a thread
+//! 4. An entry is unlinked, and later tagged with the epoch of that moment. To free it, a thread
 //!    ends an epoch that is not before the tag, runs the heavy barrier, and looks at all guard
 //!    words. It may free the entry if the tag is not after the epoch that it has ended itself, and
 //!    no word has guards of the tag's epoch or of an earlier one. A guard that the look missed
@@ -30,7 +30,8 @@ const NESTING: u64 = (1 << 14) - 1;
 const DEEP: u64 = 1 << 14;
 /// Set if the processor needs a fence after an announcement ([`barrier`]).
 const FENCED: u64 = 1 << 15;
-const EPOCH: u64 = 1 << 16;
+/// The step from one epoch to the next.
+pub(super) const EPOCH: u64 = 1 << 16;
 /// Records come in blocks of 8, 16, 32, …; no machine has 2^30 threads.
 /// (Models have few threads, and look at each record.)
 const FIRST_BLOCK: usize = if cfg!(modelled) { 4 } else { 8 };
@@ -77,7 +78,7 @@ impl Record {
 #[derive(Debug)]
 pub struct Registry {
     /// The epoch, as the word of one guard: an announcement copies it.
-    epoch: AtomicU64,
+    pub(super) epoch: AtomicU64,
     blocks: [AtomicPtr<Record>; BLOCKS],
 }
 
@@ -262,7 +263,7 @@ impl Registry {
     }
 
     /// Returns the oldest epoch of a guard that may hold entries, [`u64::MAX`] if there is none.
-    fn oldest_guard(&self) -> u64 {
+    pub(super) fn oldest_guard(&self) -> u64 {
         if !seeded(Bug::LookWithoutBarrier) {
             barrier::heavy();
         }
@@ -371,84 +372,10 @@ impl Drop for GuardPin<'_> {
     }
 }
 
-/// Several, so that threads seldom wait for each other to retire.
-const SHARDS: usize = if cfg!(modelled) { 1 } else { 8 };
-
-/// Entries that were unlinked and may still be read under guards.
-#[derive(Debug)]
-pub(crate) struct Limbo<T> {
-    shards: [super::Mutex<Vec<(u64, T)>>; SHARDS],
-}
-
-impl<T> Limbo<T> {
-    /// A heavy barrier interrupts every processor, so one must serve many entries.
-    const COLLECT_AT: usize = 128;
-
-    pub(crate) fn new() -> Self {
-        Self { shards: core::array::from_fn(|_| super::Mutex::new(Vec::new())) }
-    }
-
-    /// Takes an entry that was unlinked before the call, and drops some entries that no guard can
-    /// see any more.
-    pub(crate) fn retire(&self, registry: &Registry, item: T) {
-        let shard = &self.shards[thread_index::current_if_any() % SHARDS];
-        // Not a load: a read-modify-write has a place in the order of the epochs. So a thread that
-        // ends this epoch, or begins in a later one, sees the unlinking (release), and the tag is
-        // not before the epoch of a guard that saw the entry.
-        let tag = if seeded(Bug::TagByLoad) {
-            registry.epoch.load(Ordering::Relaxed)
-        } else {
-            registry.epoch.fetch_add(0, Ordering::AcqRel)
-        };
-        let full = {
-            let mut items = shard.lock();
-            items.push((tag, item));
-            items.len().is_multiple_of(Self::COLLECT_AT)
-        };
-        if full {
-            self.collect_shard(registry, shard);
-        }
-    }
-
-    /// Drops every entry that no guard can see.
-    pub(crate) fn collect(&self, registry: &Registry) {
-        for shard in &self.shards {
-            self.collect_shard(registry, shard);
-        }
-    }
-
-    fn collect_shard(&self, registry: &Registry, shard: &super::Mutex<Vec<(u64, T)>>) {
-        // Guards that start from here on have the new epoch, and hold nothing back.
-        let ended = registry.retire_tag();
-        let oldest = registry.oldest_guard();
-        let ended = match seeded(Bug::EpochReadAfterLook) {
-            true => registry.epoch.load(Ordering::Acquire) - EPOCH,
-            false => ended,
-        };
-        let is_unseen = |tag: u64| {
-            // Invariant 4: entries with later tags may have been unlinked after the look.
-            let is_before = tag <= ended || seeded(Bug::LateTagsFreed);
-            (tag < oldest || seeded(Bug::SameEpochFreed) && tag == oldest) && is_before
-        };
-        let unseen: Vec<(u64, T)> = {
-            let mut items = shard.lock();
-            items.extract_if(.., |(tag, _)| is_unseen(*tag)).collect()
-        };
-        // Outside of the lock: dropping runs the caller's code, which may use the map.
-        drop(unseen);
-    }
-
-    /// Returns how many entries wait.
-    pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().len()).sum()
-    }
-}
-
 #[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::sync::Shared;
-    use std::sync::Arc;
 
     #[test]
     fn records_of_many_threads_are_counted() {
@@ -469,20 +396,6 @@ mod tests {
     }
 
     #[test]
-    fn limbo_keeps_what_a_guard_may_see() {
-        let (registry, limbo) = (Registry::new(), Limbo::new());
-        let item = Arc::new(());
-        let guard = registry.guard();
-        limbo.retire(&registry, item.clone());
-        limbo.collect(&registry);
-        assert_eq!((limbo.len(), Arc::strong_count(&item)), (1, 2));
-        drop(guard);
-        let _later = registry.guard();
-        limbo.collect(&registry);
-        assert_eq!((limbo.len(), Arc::strong_count(&item)), (0, 1));
-    }
-
-    #[test]
     fn guards_of_a_thread_are_counted_beyond_what_a_word_can() {
         let registry = Registry::new();
         let mut guards: Vec<_> = (0..3 * NESTING).map(|_| registry.guard()).collect();
@@ -493,14 +406,5 @@ mod tests {
         }
         guards.clear();
         assert!(registry.is_unseen());
-    }
-
-    #[test]
-    fn limbo_is_bounded_without_guards() {
-        let (registry, limbo) = (Registry::new(), Limbo::new());
-        for i in 0..10_000 {
-            limbo.retire(&registry, Box::new(i));
-        }
-        assert!(limbo.len() <= 2 * Limbo::<Box<i32>>::COLLECT_AT);
     }
 }

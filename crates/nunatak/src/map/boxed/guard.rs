@@ -193,7 +193,7 @@ impl<K, V, S, D: Design> Removed<'_, K, V, S, D> {
 impl<K, V, S, D: Design> Drop for Removed<'_, K, V, S, D> {
     fn drop(&mut self) {
         if let Some(entry) = self.entry.take() {
-            self.map.limbo.retire(self.map.table.registry(), entry);
+            self.map.limbo.retire(self.map.table.registry(), entry, 0);
         }
     }
 }

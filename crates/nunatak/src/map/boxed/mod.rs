@@ -274,7 +274,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     pub(super) fn retire(&self, taken_out: Pointer<K, V>) {
         // SAFETY: the caller's change took it out, and limbo keeps it from every guard that may
         // have seen it (R3, R4).
-        self.limbo.retire(self.table.registry(), unsafe { Retired::new(taken_out) });
+        self.limbo.retire(self.table.registry(), unsafe { Retired::new(taken_out) }, 0);
     }
 
     /// Replaces the very entry `current` by a new one, or removes it. The error is the entry that

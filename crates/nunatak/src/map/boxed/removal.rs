@@ -144,8 +144,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     /// assert!(map.is_empty());
     /// ```
     pub fn retain<F: FnMut(&K, &V) -> bool>(&self, mut keep: F) {
-        // Retired after the guard ends, which would hold them back: limbo looks at all entries that
-        // wait after each 128 retired ones.
+        // Retired after the guard ends, which would hold them back: every 128th would interrupt all
+        // processors in vain.
         let mut removed = Vec::new();
         {
             let guard = self.guard();
@@ -170,12 +170,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
             }
         }
         drop(removed);
-        self.collect_if_any();
+        self.limbo.collect(self.table.registry());
     }
 
     /// [`ConcurrentMap::clear`]: removes every entry that the walk reaches, and drops all entries
     /// that no guard can see. If any entry waits, it interrupts all processors that run this
-    /// process at the end, for about a microsecond each of eight times.
+    /// process at the end, for about a microsecond.
     ///
     /// ```
     /// # use nunatak::DlhtBoxedMap;
@@ -198,7 +198,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
             }
         }
         drop(removed);
-        self.collect_if_any();
+        self.limbo.collect(self.table.registry());
     }
 }
 
@@ -206,8 +206,8 @@ impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
     /// Drops the replaced and removed entries that no guard can see, and returns how many wait for
     /// guards.
     ///
-    /// Interrupts all processors that run this process, for about a microsecond each of eight
-    /// times. Entries that no call reclaims are dropped later [as the map
+    /// Interrupts all processors that run this process, for about a
+    /// microsecond. Entries that no call reclaims are dropped later [as the map
     /// says](Self#when-entries-are-dropped).
     ///
     /// ```
@@ -221,13 +221,6 @@ impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
         self.table.free_retired();
         self.limbo.collect(self.table.registry());
         self.limbo.len()
-    }
-
-    /// Drops the entries that no guard can see. Interrupts no processor if no entry waits.
-    pub(super) fn collect_if_any(&self) {
-        if self.limbo.len() > 0 {
-            self.limbo.collect(self.table.registry());
-        }
     }
 
     /// Returns how many replaced and removed entries wait to be dropped.

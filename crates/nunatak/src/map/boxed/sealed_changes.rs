@@ -218,6 +218,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> 
             }
         }
         drop(removed);
-        self.collect_if_any();
+        self.limbo.collect(self.table.registry());
     }
 }

@@ -116,7 +116,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// assert_eq!(TurboBlobMap::new().blob_stats().blobs, 0);
     /// ```
     pub fn blob_stats(&self) -> BlobStats {
-        self.entries.stats()
+        BlobStats { retired_bytes: self.limbo.weight(), ..self.entries.stats() }
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) mod with_serde;
 use crate::entry::{Entries, KeyRef, RetiredBytes};
 use crate::error::Error;
 use crate::map::Compute;
-use crate::sync::{AtomicUsize, GuardPin, Limbo, Ordering};
+use crate::sync::{GuardPin, Limbo};
 use crate::table::{Change, Design, KeyTest, PairTable};
 use core::fmt;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ use std::sync::Arc;
 /// An entry that was replaced or removed waits until no guard lives that may see it. The memory of
 /// entries that no guard can see is given back when
 ///
-/// - 128 entries that were retired in the same eighth of all threads wait, or a MiB of entries;
+/// - this thread, or other threads of the same eighth of all threads, retire 128 more entries or
+///   256 KiB more than guards hold back;
 /// - [`reclaim`](Self::reclaim), [`clear`](Self::clear), [`retain`](Self::retain) or
 ///   [`shrink_to_fit`](Self::shrink_to_fit) is called;
 /// - the map is dropped.
@@ -57,12 +58,7 @@ pub struct ByteMap<E: Entries, D: Design> {
     pub(super) limbo: Limbo<RetiredBytes<E>>,
     /// In an `Arc`, since limbo knows its address.
     pub(crate) entries: Arc<E>,
-    /// How many bytes in limbo make a thread look for entries that can be given back.
-    collect_at: AtomicUsize,
 }
-
-/// The least value of `collect_at`, and the least step by which it grows.
-const COLLECT: usize = 1 << 20;
 
 /// Tells a key from other keys with the same word.
 pub(crate) struct IsKey<'e, 'k, E: Entries> {
@@ -109,7 +105,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
                 "the design's entries are smaller than two words"
             );
         }
-        Self { table, limbo: Limbo::new(), entries, collect_at: AtomicUsize::new(COLLECT) }
+        Self { table, limbo: Limbo::new(), entries }
     }
 
     #[inline(always)]
@@ -129,16 +125,9 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     pub(crate) fn retire(&self, word: u64) {
         // SAFETY: the caller's change took it out, and limbo, which is dropped before the entries,
         // keeps it from every guard that may have seen it (R3, R4).
-        let retired = unsafe { RetiredBytes::new(&*self.entries, word) };
-        self.limbo.retire(self.table.registry(), retired);
-        // Relaxed: a hint. Limbo itself counts entries, not bytes.
-        if self.entries.retired() > self.collect_at.load(Ordering::Relaxed) {
-            self.limbo.collect(self.table.registry());
-            // The limit grows, so that bytes that guards hold back are not looked at again and
-            // again.
-            let left = self.entries.retired();
-            self.collect_at.store(left + left / 2 + COLLECT, Ordering::Relaxed);
-        }
+        let (bytes, retired) =
+            unsafe { (self.entries.held_bytes(word), RetiredBytes::new(&*self.entries, word)) };
+        self.limbo.retire(self.table.registry(), retired, bytes);
     }
 }
 

@@ -99,8 +99,8 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// # Ok::<(), nunatak::Error>(())
     /// ```
     pub fn retain<F: FnMut(KeyRef<'_, E>, E::Value<'_>) -> bool>(&self, mut keep: F) {
-        // Retired after the guard ends, which would hold them back: limbo looks at all entries that
-        // wait after each 128 retired ones.
+        // Retired after the guard ends, which would hold them back: every 128th would interrupt all
+        // processors in vain.
         let mut removed = Vec::new();
         {
             let guard = self.guard();
@@ -121,12 +121,12 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
             }
         }
         drop(removed);
-        self.collect_if_any();
+        self.limbo.collect(self.table.registry());
     }
 
     /// [`ConcurrentMap::clear`]: removes every entry that the walk reaches, and gives back all
     /// memory that no guard can see. If any entry waits, it interrupts all processors that run this
-    /// process at the end, for about a microsecond each of eight times.
+    /// process at the end, for about a microsecond.
     ///
     /// ```
     /// # use nunatak::TurboBlobMap;
@@ -149,14 +149,14 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
             }
         }
         drop(removed);
-        self.collect_if_any();
+        self.limbo.collect(self.table.registry());
     }
 
     /// Gives back the memory of replaced and removed entries that no guard can see, and returns how
     /// many bytes wait for guards.
     ///
-    /// Interrupts all processors that run this process, for about a microsecond each of eight
-    /// times. Memory that no call reclaims is given back later [as the map
+    /// Interrupts all processors that run this process, for about a
+    /// microsecond. Memory that no call reclaims is given back later [as the map
     /// says](Self#when-memory-is-given-back).
     ///
     /// ```
@@ -170,14 +170,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     pub fn reclaim(&self) -> usize {
         self.table.free_retired();
         self.limbo.collect(self.table.registry());
-        self.entries.retired()
-    }
-
-    /// Gives back the entries that no guard can see. Interrupts no processor if no entry waits.
-    fn collect_if_any(&self) {
-        if self.limbo.len() > 0 {
-            self.limbo.collect(self.table.registry());
-        }
+        self.limbo.weight()
     }
 
     /// Returns how many bytes of replaced and removed entries wait to be used again.
@@ -187,6 +180,6 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// assert_eq!(TurboBlobMap::new().unreclaimed(), 0);
     /// ```
     pub fn unreclaimed(&self) -> usize {
-        self.entries.retired()
+        self.limbo.weight()
     }
 }
