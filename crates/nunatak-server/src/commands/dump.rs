@@ -60,7 +60,7 @@ pub(super) fn restore(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let (kind, payload) = match rdb::decode(args.at(3)) {
         Ok(decoded) => decoded,
         Err(RdbError::Footer) => return fail!("ERR DUMP payload version or checksum are wrong"),
-        Err(RdbError::Format) => return fail!("ERR Bad data format"),
+        Err(_) => return fail!("ERR Bad data format"),
     };
     let base = if options.is_absolute { 0 } else { context.now };
     let expiry = (ttl > 0).then(|| ttl.saturating_add(base));

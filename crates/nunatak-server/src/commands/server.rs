@@ -35,11 +35,17 @@ pub(super) fn config(context: &mut Context<'_>, args: Args<'_>) -> Done {
             if name == "requirepass" {
                 context.shared.acl.set_default_password(&value);
             }
+            if name.starts_with("replica-") || name.starts_with("slave-") {
+                context.shared.replica.fit(settings);
+            }
             if name.starts_with("maxmemory") {
                 context.shared.fit_ages();
             }
         }
         context.reply.ok();
+    } else if args.is(1, "REWRITE") && args.len() == 2 {
+        // Nor is a file that `--config` names ever written.
+        return fail!("ERR The server is running without a config file");
     } else if args.is(1, "RESETSTAT") && args.len() == 2 {
         context.shared.counters.reset();
         context.shared.stats.reset();
