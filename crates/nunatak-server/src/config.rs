@@ -424,6 +424,18 @@ mod tests {
     }
 
     #[test]
+    fn a_primary_is_named_in_a_file() {
+        for line in ["replicaof 10.0.0.1  6379", "slaveof 10.0.0.1 6379"] {
+            let flags = Config::flags_of(line).unwrap();
+            let config = Config::parse_from(["".to_string()].into_iter().chain(flags));
+            assert_eq!(config.replicaof.as_deref(), Some("10.0.0.1 6379"));
+        }
+        assert!(Config::try_parse_from(["", "--replicaof=here"]).is_err());
+        let config = Config::parse_from(["", "--primaryauth=a", "--slave-read-only=no"]);
+        assert_eq!((config.masterauth.as_str(), config.replica_read_only), ("a", false));
+    }
+
+    #[test]
     fn policies_have_their_numbers() {
         for (number, policy) in POLICIES.into_iter().enumerate() {
             assert_eq!(policy as usize, number);

@@ -7,6 +7,7 @@ use super::link::Fault;
 use super::source::{BEAT, Source};
 use super::{Position, Target};
 use crate::acl::user::User;
+use crate::ages::Ages;
 use crate::clients::Client;
 use crate::commands::context::Context;
 use crate::commands::table::{self, Command, WRITE};
@@ -80,6 +81,7 @@ struct Stream<'s> {
     base: u64,
     /// Milliseconds since 1970.
     now: u64,
+    ages: Option<Arc<Ages>>,
     is_changed: bool,
 }
 
@@ -145,7 +147,8 @@ impl Applier {
         let mut session = self.session(shared, target, generation);
         session.db = position.db;
         let base = position.offset;
-        let mut stream = Stream { shared, session, position, base, now: 0, is_changed: false };
+        let mut stream =
+            Stream { shared, session, position, base, now: 0, ages: None, is_changed: false };
         self.parser.restart(0);
         self.filled = 0;
         self.input.resize(BUFFER, 0);
@@ -227,7 +230,7 @@ impl Applier {
             let entries = std::mem::take(&mut self.entries);
             let slow = settings.slow_log_limit.load(Relaxed);
             self.timing.begin(entries.len(), slow, settings.tracks_latency.load(Relaxed));
-            stream.now = now().as_millis() as u64;
+            (stream.now, stream.ages) = (now().as_millis() as u64, stream.shared.ages());
             let done = self.run_entries(&entries, source, stream);
             let latency = self.timing.end(&self.stats);
             if !entries.is_empty() {
@@ -331,7 +334,7 @@ impl Applier {
                 shown(args.at(1))
             )));
         };
-        let Stream { shared, session, now, is_changed, .. } = &mut *stream;
+        let Stream { shared, session, now, ages, is_changed, .. } = &mut *stream;
         session.trust(&shared.acl);
         let mut context = Context {
             shared,
@@ -347,7 +350,7 @@ impl Applier {
             exec: None,
             pending: None,
             stats: &self.stats,
-            ages: None,
+            ages: ages.as_deref(),
             timing: &mut self.timing,
             wakes: &mut self.wakes,
         };

@@ -8,11 +8,13 @@ use crate::shared::Shared;
 use crate::store::rdb::file::{Entry, FileError, RdbFile, shown};
 use crate::store::record::Record;
 use crate::store::stripes::Stripes;
-use std::io::{BufRead, Read};
+use std::io::{BufRead, ErrorKind, Read};
 use std::sync::Arc;
 
-/// How many keys are stored until it is looked at how far the transfer is.
+/// How many keys, and how many bytes of values, are stored until it is looked at how far the transfer and the
+/// log are.
 const STEP: usize = 1024;
+const STEP_BYTES: usize = 1 << 20;
 
 /// How the primary sends its file.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,6 +43,7 @@ impl From<FileError> for Fault {
     fn from(error: FileError) -> Self {
         match error {
             FileError::Unsupported(what) => Self::Halted(what),
+            FileError::Io(error) if error.kind() == ErrorKind::TimedOut => error.into(),
             other => Self::lost(other),
         }
     }
@@ -66,6 +69,8 @@ struct Load<'s> {
     generation: u64,
     record: Vec<u8>,
     count: usize,
+    /// Keys and bytes since the last look.
+    since: (usize, usize),
 }
 
 impl Load<'_> {
@@ -118,7 +123,9 @@ impl Load<'_> {
         while let Some(entry) = file.next()? {
             self.store(&entry)?;
             self.count += 1;
-            if self.count.is_multiple_of(STEP) {
+            self.since = (self.since.0 + 1, self.since.1 + self.record.len());
+            if self.since.0 >= STEP || self.since.1 >= STEP_BYTES {
+                self.since = (0, 0);
                 note(file.source())?;
                 self.commit(false)?;
             }
@@ -153,7 +160,7 @@ pub(super) fn load(
     note(begin)?;
     // A primary counts replicas as lost that are silent.
     source.beats = true;
-    let mut load = Load { shared, generation, record: Vec::new(), count: 0 };
+    let mut load = Load { shared, generation, record: Vec::new(), count: 0, since: (0, 0) };
     let done = match transfer {
         Transfer::Length(len) => {
             let mut part = source.by_ref().take(*len);
