@@ -428,6 +428,34 @@ fn a_replica_has_a_name_and_a_password() {
     assert!(failure(&mut replica.client()).contains("NOAUTH"));
 }
 
+/// A primary that is itself a replica passes its primary's stream on, which may go on in any database.
+#[test]
+fn a_replica_of_a_replica_goes_on_in_its_database() {
+    let (Some(first), Some(second)) = (Primary::start(&[]), Primary::start(&[])) else { return };
+    let (mut top, mut middle) = (first.client(), second.client());
+    let of = format!("REPLICAOF 127.0.0.1 {}", first.address.port());
+    assert_eq!(middle.line(&of), "+OK");
+    wait_until("the first link", || info(&mut middle, "replication", "master_link_status") == "up");
+    for command in ["SELECT 3", "SET a 1"] {
+        assert_eq!(top.line(command), "+OK");
+    }
+    assert_eq!(top.line("WAIT 1 20000"), ":1");
+    let replica = replica_of(second.address, &[]);
+    let mut ours = replica.client();
+    catch_up(&mut middle, &mut ours);
+    top.run("SET b 2");
+    catch_up(&mut top, &mut ours);
+    assert_same(&snapshot(&mut ours, 4), &snapshot(&mut top, 4));
+    // The second one becomes a primary, whose stream has another name from then on.
+    assert_eq!(middle.line("REPLICAOF NO ONE"), "+OK");
+    for command in ["SELECT 3", "SET c 3"] {
+        assert_eq!(middle.line(command), "+OK");
+    }
+    catch_up(&mut middle, &mut ours);
+    assert_same(&snapshot(&mut ours, 4), &snapshot(&mut middle, 4));
+    assert_eq!(info(&mut middle, "stats", "sync_full"), "1");
+}
+
 /// Starts a replica with a file as a process of its own.
 fn serve(file: &std::path::Path, flags: &[&str]) -> (Process, SocketAddr) {
     let port = free_port();
