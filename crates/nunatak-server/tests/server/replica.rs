@@ -337,8 +337,9 @@ fn a_promotion_ends_the_stream_at_once() {
         scope.spawn(|| {
             let mut client = primary.client();
             while !is_over.load(Ordering::Relaxed) {
-                client.send(&encode(&["SET", "key", "theirs"]).repeat(100));
-                (0..100).for_each(|_| drop(client.read()));
+                // So many that the replica is in the middle of them when it is promoted.
+                client.send(&encode(&["SET", "key", "theirs"]).repeat(5000));
+                (0..5000).for_each(|_| drop(client.read()));
             }
         });
         for _ in 0..10 {
