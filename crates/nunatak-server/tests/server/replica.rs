@@ -163,6 +163,15 @@ const CHANGES: &[&str] = &[
     "MSETNX KEY VALUE KEY VALUE",
 ];
 
+/// Ends the writers of a test, also of one that fails.
+struct End<'e>(&'e AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Sends random changes until the mark is set. Errors of single commands are part of it.
 fn change(address: SocketAddr, seed: u64, is_over: &AtomicBool) -> usize {
     let (mut client, mut random) = (Client::connect(address), SmallRng::seed_from_u64(seed));
@@ -205,7 +214,7 @@ fn a_replica_follows_a_primary_under_load() {
     let proxy = Proxy::start(primary.address, &[]);
     let is_over = AtomicBool::new(false);
     let replica = std::thread::scope(|scope| {
-        let is_over = &is_over;
+        let (is_over, _end) = (&is_over, End(&is_over));
         let writers: Vec<_> = (0..3)
             .map(|seed| scope.spawn(move || change(primary.address, seed, is_over)))
             .collect();
@@ -334,6 +343,7 @@ fn a_promotion_ends_the_stream_at_once() {
     let Some(primary) = Primary::start(&[]) else { return };
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _end = End(&is_over);
         scope.spawn(|| {
             let mut client = primary.client();
             while !is_over.load(Ordering::Relaxed) {
@@ -357,7 +367,6 @@ fn a_promotion_ends_the_stream_at_once() {
                 assert_eq!(ours.line("GET key"), "ours");
             }
         }
-        is_over.store(true, Ordering::Relaxed);
     });
 }
 

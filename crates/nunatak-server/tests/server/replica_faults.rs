@@ -49,25 +49,32 @@ fn cut_connections_are_made_again() {
     }
 }
 
-/// A primary that knows the stream by another name (`+CONTINUE` with an id), and one that begins anew.
+/// A stream whose name changes (`+CONTINUE` with an id), and a transaction that is cut in the middle: it is
+/// sent again as a whole.
 #[test]
-fn a_stream_may_change_its_name() {
-    let script = Script::start(|number| match number {
-        0 => {
-            [full(), b"$18\r\n".to_vec(), EMPTY.to_vec(), encode(&["SET", "a", "1"]), b"!".to_vec()]
-                .concat()
-        }
+fn a_stream_goes_on_where_it_was() {
+    // What is no command ends the link.
+    let cut = |commands: &[&[&str]]| {
+        let commands = commands.iter().flat_map(|command| encode(command));
+        commands.chain(*b"!").collect::<Vec<u8>>()
+    };
+    let queue: [&[&str]; 3] = [&["MULTI"], &["INCR", "b"], &["EXEC"]];
+    let script = Script::start(move |number| match number {
+        0 => [full(), b"$18\r\n".to_vec(), EMPTY.to_vec(), cut(&[&["SET", "a", "1"]])].concat(),
         1 => [
             format!("+CONTINUE {}\r\n", "b".repeat(40)).into_bytes(),
-            encode(&["APPEND", "a", "2"]),
-            b"!".to_vec(),
+            cut(&[&["APPEND", "a", "2"], queue[0], queue[1]]),
         ]
         .concat(),
-        _ => b"+CONTINUE\r\n*2\r\n$4\r\nINCR\r\n$1\r\na\r\n".to_vec(),
+        _ => {
+            let whole = [&queue[..], &[&["INCR", "a"]]].concat();
+            [b"+CONTINUE\r\n".to_vec(), whole.iter().flat_map(|it| encode(it)).collect()].concat()
+        }
     });
     let replica = replica_of(script.address, &[]);
     let mut ours = replica.client();
     wait_until("all of it", || ours.line("GET a") == "13");
+    assert_eq!(ours.line("GET b"), "1");
     let heard = String::from_utf8(script.heard.lock().unwrap().clone()).unwrap();
     let (first, second) = (encode(&["SET", "a", "1"]).len(), encode(&["APPEND", "a", "2"]).len());
     for psync in [
