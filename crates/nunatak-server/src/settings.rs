@@ -292,7 +292,7 @@ impl Settings {
                 *self.password.write() = value.into();
                 Ok(())
             }
-            _ if self.all().iter().any(|(known, _)| *known == name) => {
+            _ if name == "replicaof" || self.all().iter().any(|(known, _)| *known == name) => {
                 Err("can't set immutable config".into())
             }
             _ => {

@@ -20,8 +20,10 @@ pub(super) fn config(context: &mut Context<'_>, args: Args<'_>) -> Done {
             args.from(2)
                 .any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
         };
-        let found: Vec<(&str, String)> =
-            settings.all().into_iter().filter(|(name, _)| is_asked(name)).collect();
+        let target = context.shared.replica.plan().target;
+        let target = target.map_or(String::new(), |it| format!("{} {}", it.host, it.port));
+        let all = settings.all().into_iter().chain([("replicaof", target)]);
+        let found: Vec<(&str, String)> = all.filter(|(name, _)| is_asked(name)).collect();
         context.reply.map(found.len());
         for (name, value) in found {
             context.reply.text(name);

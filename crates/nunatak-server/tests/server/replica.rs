@@ -302,6 +302,8 @@ fn clients_of_a_replica_read_and_a_promoted_one_is_written_to() {
     let text = |text: &str| Reply::Bulk(text.into());
     assert_eq!(role[..2], [text("slave"), text("127.0.0.1")]);
     assert_eq!(role[3], text("connected"));
+    let Reply::Many(_, of) = ours.run("CONFIG GET replicaof") else { panic!("no parameter") };
+    assert_eq!(of[1], text(&format!("127.0.0.1 {}", primary.address.port())));
     // It has no replicas of its own.
     for command in ["PSYNC ? -1", "SYNC", "REPLCONF capa eof"] {
         assert!(ours.line(command).starts_with("-ERR this server can't have replicas"));
