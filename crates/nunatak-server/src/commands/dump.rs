@@ -184,9 +184,12 @@ pub(super) fn migrate(context: &mut Context<'_>, args: Args<'_>) -> Done {
     held.dedup();
     let was_changed = std::mem::take(&mut context.is_changed);
     let mut locks = Locks::take(stripes, &held, true);
+    let command = super::table::find(args.at(0));
+    let role = command.map_or(Ok(()), |command| super::check_role(context, command));
     // One by one: slots may leave together.
     let mut keys = migrate.keys.iter();
-    let checked = keys.try_for_each(|&key| super::cluster::check_owned(context, once(key)));
+    let checked = role
+        .and_then(|()| keys.try_for_each(|&key| super::cluster::check_owned(context, once(key))));
     let done = checked.and_then(|()| send(context, (&migrate, &greeting, greetings), &mut target));
     locks.is_changed = context.is_changed;
     context.is_changed |= was_changed;
