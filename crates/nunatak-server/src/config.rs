@@ -2,6 +2,7 @@
 
 use crate::histogram::Percentiles;
 use crate::pubsub::limits::Limits;
+use crate::replica::Target;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser, ValueEnum};
 use std::net::SocketAddr;
@@ -275,6 +276,44 @@ pub struct Config {
     /// Which of the nodes in the map this server is.
     #[arg(long, value_name = "NAME", requires = "cluster_map", env = "NUNATAK_CLUSTER_NODE")]
     pub cluster_node: Option<String>,
+    /// Be a replica of this Redis or Valkey: its host and its port, as in `10.0.0.1 6379`.
+    #[arg(long, alias = "slaveof", value_name = "HOST PORT", conflicts_with = "cluster_map", env = "NUNATAK_REPLICAOF", value_parser = primary)]
+    pub replicaof: Option<String>,
+    /// Who the server is to its primary.
+    #[arg(
+        long,
+        alias = "primaryuser",
+        default_value = "",
+        hide_default_value = true,
+        env = "NUNATAK_MASTERUSER"
+    )]
+    pub masteruser: String,
+    /// The password that the primary wants.
+    #[arg(
+        long,
+        alias = "primaryauth",
+        default_value = "",
+        hide_default_value = true,
+        env = "NUNATAK_MASTERAUTH",
+        hide_env_values = true
+    )]
+    pub masterauth: String,
+    /// Whether a replica refuses changes of clients: `yes` or `no`.
+    #[arg(long, alias = "slave-read-only", default_value = "yes", action = ArgAction::Set, env = "NUNATAK_REPLICA_READ_ONLY", value_parser = BoolishValueParser::new())]
+    pub replica_read_only: bool,
+    /// Whether a replica serves what it has while the link to its primary is down: `yes` or `no`.
+    #[arg(long, alias = "slave-serve-stale-data", default_value = "yes", action = ArgAction::Set, env = "NUNATAK_REPLICA_SERVE_STALE_DATA", value_parser = BoolishValueParser::new())]
+    pub replica_serve_stale_data: bool,
+    /// After how many seconds of silence the link to the primary is lost.
+    #[arg(long, default_value_t = 60, env = "NUNATAK_REPL_TIMEOUT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repl_timeout: u32,
+    /// Which replica Redis Sentinel prefers: the one with the lowest number; 0 is never promoted.
+    #[arg(long, alias = "slave-priority", default_value_t = 100, env = "NUNATAK_REPLICA_PRIORITY")]
+    pub replica_priority: u32,
+    /// Whether the link to the primary is encrypted by TLS: `yes` or `no`. The primary's certificate must come
+    /// from an authority of --tls-ca-cert-file; the server shows that of --tls-cert-file, if there is one.
+    #[arg(long, default_value = "no", action = ArgAction::Set, env = "NUNATAK_TLS_REPLICATION", value_parser = BoolishValueParser::new())]
+    pub tls_replication: bool,
     /// Bind thread i to the i-th core.
     #[arg(long, env = "NUNATAK_PIN")]
     pub pin: bool,
@@ -297,6 +336,13 @@ fn threads(text: &str) -> Result<usize, String> {
 
 fn mailbox_limits(text: &str) -> Result<String, String> {
     Limits::parse(text).map(|limits| limits.to_string())
+}
+
+fn primary(text: &str) -> Result<String, String> {
+    match Target::parse(text) {
+        Some(target) => Ok(format!("{} {}", target.host, target.port)),
+        None => Err("a host and a port, with a space between".into()),
+    }
 }
 
 fn percentiles(text: &str) -> Result<String, String> {
@@ -375,6 +421,18 @@ mod tests {
         assert_eq!((port("0"), tls_port("0")), (Ok(Port::Any), Ok(Port::Off)));
         assert_eq!((port("off"), tls_port("any")), (Ok(Port::Off), Ok(Port::Any)));
         assert!(port("65536").is_err() && port("").is_err() && tls_port("-1").is_err());
+    }
+
+    #[test]
+    fn a_primary_is_named_in_a_file() {
+        for line in ["replicaof 10.0.0.1  6379", "slaveof 10.0.0.1 6379"] {
+            let flags = Config::flags_of(line).unwrap();
+            let config = Config::parse_from(["".to_string()].into_iter().chain(flags));
+            assert_eq!(config.replicaof.as_deref(), Some("10.0.0.1 6379"));
+        }
+        assert!(Config::try_parse_from(["", "--replicaof=here"]).is_err());
+        let config = Config::parse_from(["", "--primaryauth=a", "--slave-read-only=no"]);
+        assert_eq!((config.masterauth.as_str(), config.replica_read_only), ("a", false));
     }
 
     #[test]

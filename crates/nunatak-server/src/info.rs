@@ -2,6 +2,7 @@
 
 use crate::protocol::request::Args;
 use crate::pubsub::Class;
+use crate::replica::Stage;
 use crate::shared::Shared;
 use crate::stats::CommandCounts;
 use crate::store::space::Space;
@@ -89,7 +90,7 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
     });
     section("Persistence", &|| {
         vec![
-            ("loading", "0".into()),
+            ("loading", u8::from(shared.replica.is_loading()).to_string()),
             ("rdb_bgsave_in_progress", u8::from(shared.is_saving()).to_string()),
             ("rdb_last_save_time", shared.last_save().to_string()),
             ("aof_enabled", u8::from(settings.file.is_some()).to_string()),
@@ -117,7 +118,7 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
             ("total_error_replies", totals.errors.to_string()),
         ]
     });
-    section("Replication", &|| vec![("role", "master".into()), ("connected_slaves", "0".into())]);
+    section("Replication", &|| replication(shared, now));
     let is_cluster = u8::from(shared.cluster.is_some());
     section("Cluster", &|| vec![("cluster_enabled", is_cluster.to_string())]);
     section("Keyspace", &|| Vec::new());
@@ -141,6 +142,57 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
         }
     }
     text
+}
+
+fn replication(shared: &Shared, now: u64) -> Vec<(&'static str, String)> {
+    let (plan, offset) = (shared.replica.plan(), shared.replica.offset());
+    let id = plan.position.as_ref().map_or_else(|| "0".repeat(40), |it| it.id.clone());
+    let stream = [("master_replid", id), ("master_repl_offset", offset.to_string())];
+    let Some(target) = &plan.target else {
+        let mut fields = vec![("role", "master".into()), ("connected_slaves", "0".into())];
+        fields.extend(stream);
+        return fields;
+    };
+    let seconds = |since: Option<u64>| match since {
+        Some(since) => (now / 1000).saturating_sub(since).to_string(),
+        None => "-1".into(),
+    };
+    let is_up = plan.stage == Stage::Connected;
+    let last_io = seconds(shared.replica.last_io());
+    let mut fields = vec![
+        ("role", "slave".into()),
+        ("master_host", target.host.clone()),
+        ("master_port", target.port.to_string()),
+        ("master_link_status", if is_up { "up" } else { "down" }.into()),
+        ("master_last_io_seconds_ago", if is_up { last_io.clone() } else { "-1".into() }),
+        ("master_sync_in_progress", u8::from(plan.stage == Stage::Sync).to_string()),
+        ("slave_read_repl_offset", offset.to_string()),
+        ("slave_repl_offset", offset.to_string()),
+    ];
+    if let Some((read, whole)) = plan.transfer {
+        let left = whole.map_or(0, |whole| whole.saturating_sub(read));
+        fields.extend([
+            ("master_sync_total_bytes", whole.unwrap_or(0).to_string()),
+            ("master_sync_read_bytes", read.to_string()),
+            ("master_sync_left_bytes", left.to_string()),
+            ("master_sync_last_io_seconds_ago", last_io),
+        ]);
+    }
+    if !is_up {
+        fields.push(("master_link_down_since_seconds", seconds(plan.down_since)));
+        // Not of Redis's: it tells this in its log only.
+        let why = plan.failure.unwrap_or_default();
+        fields.push(("master_link_failure", why.replace(['\r', '\n'], " ")));
+    }
+    let settings = &shared.settings;
+    fields.extend([
+        ("slave_priority", settings.replica_priority.load(Relaxed).to_string()),
+        ("slave_read_only", u8::from(settings.replica_read_only.load(Relaxed)).to_string()),
+        ("replica_announced", "1".into()),
+        ("connected_slaves", "0".into()),
+    ]);
+    fields.extend(stream);
+    fields
 }
 
 fn write_latency_stats(text: &mut String, shared: &Shared) {

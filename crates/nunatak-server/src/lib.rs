@@ -47,6 +47,7 @@ mod log;
 mod metrics;
 mod protocol;
 mod pubsub;
+mod replica;
 mod sample;
 mod serve;
 mod session;

@@ -7,6 +7,8 @@ use crate::event::janitor;
 use crate::event::listeners::{Listeners, TlsListener};
 use crate::event::worker::Worker;
 use crate::http::{Content, Endpoint};
+use crate::replica::Target;
+use crate::replica::link::Link;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::store::Store;
@@ -101,6 +103,7 @@ pub struct Server {
     metrics_address: Option<SocketAddr>,
     dashboard_address: Option<SocketAddr>,
     endpoints: Vec<Endpoint>,
+    link: Link,
 }
 
 /// Stops a server.
@@ -224,6 +227,7 @@ impl Server {
         if is_reached && acl.default_user().is_open() && !config.knows_clients() {
             return Err(ServeError::Unprotected(ip));
         }
+        let replication = tls::configure_replication(&config)?;
         let tls = tls::configure(&config)?;
         let tcp = port.map(|port| listen(SocketAddr::new(ip, port))).transpose()?;
         let tls = tls.zip(tls_port).map(|(config, port)| {
@@ -243,7 +247,11 @@ impl Server {
         let ports = [address, tls_address].map(|it| it.map_or(0, |address| address.port()));
         let settings = Settings::new(&config, ports.into(), threads, spaces.len());
         let seed = crate::sample::random_below(usize::MAX) as u64;
-        let shared = Arc::new(Shared::new(Store::new(spaces, seed), settings, acl, cluster));
+        let store = Store::new(spaces, seed);
+        let primary = config.replicaof.as_deref().and_then(Target::parse);
+        let shared = Arc::new(Shared::new(store, settings, acl, cluster, primary));
+        let link = Link::new(&shared, replication);
+        let link = link.map_err(io_error("can't make the thread of a replica"))?;
         let workers: io::Result<Vec<Worker>> =
             (0..threads).map(|_| Worker::new(Arc::clone(&shared))).collect();
         let mut workers = workers.map_err(io_error("can't make a thread's poll"))?;
@@ -281,6 +289,7 @@ impl Server {
             metrics_address,
             dashboard_address,
             endpoints,
+            link,
         })
     }
 
@@ -347,9 +356,16 @@ impl Server {
     ///
     /// See [the crate](crate) for an example.
     pub fn run(self) -> Result<(), ServeError> {
-        let Self { shared, workers, pins, unix, endpoints, .. } = self;
+        let Self { shared, workers, pins, unix, endpoints, mut link, .. } = self;
         let served = thread::scope(|scope| {
             let janitor = scope.spawn(|| janitor::run(&shared));
+            let following = scope.spawn(|| {
+                // A panic ends the server: it would be a replica that falls behind.
+                let _stop = StopAll(&shared);
+                link.run();
+                // It has the shared data, which are closed in the end.
+                drop(link);
+            });
             let answer = |mut endpoint: Endpoint| {
                 scope.spawn(move || {
                     if let Err(error) = endpoint.run() {
@@ -381,6 +397,9 @@ impl Server {
             }
             // It only ends.
             let _ = janitor.join();
+            if let Err(panic) = following.join() {
+                std::panic::resume_unwind(panic);
+            }
             // A panic there has told its reason, and does not end the server.
             answering.into_iter().for_each(|thread| drop(thread.join()));
             served

@@ -36,6 +36,15 @@ pub(crate) enum Mute {
     Next,
 }
 
+/// What a session is that runs the commands of a primary.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    /// Of the link: see [`Replica`](crate::replica::Replica).
+    pub(crate) generation: u64,
+    /// The first error of a command since the last look.
+    pub(crate) failure: Option<String>,
+}
+
 /// The state of a connection.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -63,6 +72,8 @@ pub(crate) struct Session {
     pub(crate) is_touched: Arc<AtomicBool>,
     /// What the connection has subscribed to, if anything.
     pub(crate) subscriber: Option<Box<Subscriber>>,
+    /// Whether the commands are those of a primary.
+    pub(crate) upstream: Option<Upstream>,
     /// The ready list of the connection's thread, and its token there.
     pub(crate) ready: Arc<ReadyList>,
     pub(crate) token: usize,
@@ -96,12 +107,27 @@ impl Session {
             watches: Vec::new(),
             is_touched: Arc::default(),
             subscriber: None,
+            upstream: None,
             ready,
             token,
             malformed: None,
             is_closing: false,
             created: client.created,
             client,
+        }
+    }
+
+    /// Lets a session without a client run commands as its user.
+    pub(crate) fn trust(&mut self, acl: &Acl) {
+        (self.is_authenticated, self.needs_password) = (true, false);
+        self.users_version = Some(acl.version());
+    }
+
+    /// Notes an error, if the commands are those of a primary: there is nobody else who would.
+    #[cold]
+    pub(crate) fn note_failure(&mut self, text: &str) {
+        if let Some(upstream) = &mut self.upstream {
+            upstream.failure.get_or_insert_with(|| text.into());
         }
     }
 
@@ -144,6 +170,9 @@ impl Session {
 
     #[cold]
     fn fit_user_to(&mut self, acl: &Acl, version: u64) -> bool {
+        if self.upstream.is_some() {
+            return true;
+        }
         // A user that changes meanwhile is looked up again at the next command: the version is older.
         let found = acl.find(&self.user.name).filter(|user| user.id == self.user.id);
         let Some(user) = found else { return false };

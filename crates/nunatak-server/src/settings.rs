@@ -6,7 +6,10 @@ use crate::pubsub::limits::{AtomicLimits, Limits};
 use parking_lot::RwLock;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed,
+};
+use std::time::Duration;
 
 /// Parses a parameter that is at least `least`. The error is a part of the reply.
 fn integer(text: &str, least: i64) -> Result<i64, String> {
@@ -15,6 +18,16 @@ fn integer(text: &str, least: i64) -> Result<i64, String> {
     match value >= least {
         true => Ok(value),
         false => Err(format!("argument must be between {least} and {} inclusive", i64::MAX)),
+    }
+}
+
+/// Parses a parameter of 31 bits that is at least `least`. The error is a part of the reply.
+fn small(text: &str, least: i64) -> Result<u32, String> {
+    let most = i32::MAX;
+    let value = integer(text, least)?;
+    match value <= most.into() {
+        true => Ok(value as u32),
+        false => Err(format!("argument must be between {least} and {most} inclusive")),
     }
 }
 
@@ -61,6 +74,18 @@ pub(crate) struct Settings {
     pub(crate) acl_log_len: AtomicUsize,
     pub(crate) tracks_latency: AtomicBool,
     latency_percentiles: RwLock<Percentiles>,
+    primary_user: RwLock<Arc<str>>,
+    primary_password: RwLock<Arc<str>>,
+    pub(crate) replica_read_only: AtomicBool,
+    pub(crate) serves_stale: AtomicBool,
+    /// Seconds.
+    repl_timeout: AtomicU32,
+    pub(crate) replica_priority: AtomicU32,
+    tls_replication: bool,
+}
+
+fn shown_bool(value: bool) -> String {
+    if value { "yes" } else { "no" }.into()
 }
 
 impl Settings {
@@ -112,11 +137,28 @@ impl Settings {
             latency_percentiles: RwLock::new(
                 Percentiles::parse(&config.latency_tracking_info_percentiles).unwrap_or_default(),
             ),
+            primary_user: RwLock::new(config.masteruser.as_str().into()),
+            primary_password: RwLock::new(config.masterauth.as_str().into()),
+            replica_read_only: AtomicBool::new(config.replica_read_only),
+            serves_stale: AtomicBool::new(config.replica_serve_stale_data),
+            repl_timeout: AtomicU32::new(config.repl_timeout),
+            replica_priority: AtomicU32::new(config.replica_priority),
+            tls_replication: config.tls_replication,
         }
     }
 
     pub(crate) fn password(&self) -> Arc<str> {
         Arc::clone(&self.password.read())
+    }
+
+    /// Returns the name and the password for the primary; empty if it needs none.
+    pub(crate) fn primary_credentials(&self) -> (Arc<str>, Arc<str>) {
+        (Arc::clone(&self.primary_user.read()), Arc::clone(&self.primary_password.read()))
+    }
+
+    /// Returns after how long a silent primary is lost.
+    pub(crate) fn repl_timeout(&self) -> Duration {
+        Duration::from_secs(self.repl_timeout.load(Relaxed).into())
     }
 
     pub(crate) fn policy(&self) -> Policy {
@@ -167,16 +209,23 @@ impl Settings {
                 if self.tracks_latency.load(Relaxed) { "yes" } else { "no" }.into(),
             ),
             ("latency-tracking-info-percentiles", self.latency_percentiles().to_string()),
+            ("masterauth", self.primary_credentials().1.to_string()),
+            ("masteruser", self.primary_credentials().0.to_string()),
             ("maxclients", self.max_clients.load(Relaxed).to_string()),
             ("maxmemory", self.max_memory.load(Relaxed).to_string()),
             ("maxmemory-policy", self.policy().name().into()),
             ("port", self.port.to_string()),
             ("proto-max-bulk-len", self.max_bulk.load(Relaxed).to_string()),
+            ("repl-timeout", self.repl_timeout.load(Relaxed).to_string()),
+            ("replica-priority", self.replica_priority.load(Relaxed).to_string()),
+            ("replica-read-only", shown_bool(self.replica_read_only.load(Relaxed))),
+            ("replica-serve-stale-data", shown_bool(self.serves_stale.load(Relaxed))),
             ("requirepass", self.password().to_string()),
             ("save", String::new()),
             ("slowlog-log-slower-than", self.slow_log_limit.load(Relaxed).to_string()),
             ("slowlog-max-len", self.slow_log_len.load(Relaxed).to_string()),
             ("timeout", self.timeout.load(Relaxed).to_string()),
+            ("tls-replication", shown_bool(self.tls_replication)),
             ("tls-port", self.tls_port.to_string()),
             ("unixsocket", self.unix_socket.clone()),
         ];
@@ -221,11 +270,29 @@ impl Settings {
             "client-output-buffer-limit" => {
                 Limits::parse(value).map(|limits| self.mailbox_limits.store(limits))
             }
+            "masterauth" | "primaryauth" => {
+                *self.primary_password.write() = value.into();
+                Ok(())
+            }
+            "masteruser" | "primaryuser" => {
+                *self.primary_user.write() = value.into();
+                Ok(())
+            }
+            "replica-read-only" | "slave-read-only" => {
+                yes_or_no(value).map(|value| self.replica_read_only.store(value, Relaxed))
+            }
+            "replica-serve-stale-data" | "slave-serve-stale-data" => {
+                yes_or_no(value).map(|value| self.serves_stale.store(value, Relaxed))
+            }
+            "repl-timeout" => small(value, 1).map(|value| self.repl_timeout.store(value, Relaxed)),
+            "replica-priority" | "slave-priority" => {
+                small(value, 0).map(|value| self.replica_priority.store(value, Relaxed))
+            }
             "requirepass" => {
                 *self.password.write() = value.into();
                 Ok(())
             }
-            _ if self.all().iter().any(|(known, _)| *known == name) => {
+            _ if name == "replicaof" || self.all().iter().any(|(known, _)| *known == name) => {
                 Err("can't set immutable config".into())
             }
             _ => {

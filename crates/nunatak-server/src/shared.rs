@@ -7,6 +7,7 @@ use crate::cluster::Cluster;
 use crate::config::Policy;
 use crate::pubsub::Subscriptions;
 use crate::pubsub::monitors::Monitors;
+use crate::replica::{Replica, Target};
 use crate::sample::{for_random_keys, highest_of_part, random_below};
 use crate::settings::Settings;
 use crate::slowlog::SlowLog;
@@ -81,6 +82,7 @@ pub(crate) struct Shared {
     pub(crate) acl: Acl,
     /// Which slots are here, in cluster mode.
     pub(crate) cluster: Option<Cluster>,
+    pub(crate) replica: Replica,
     pub(crate) counters: Counters,
     pub(crate) stats: Stats,
     pub(crate) slow_log: SlowLog,
@@ -111,10 +113,12 @@ impl Shared {
         settings: Settings,
         acl: Acl,
         cluster: Option<Cluster>,
+        primary: Option<Target>,
     ) -> Self {
         let started = now().as_secs();
         let this = Self {
             store,
+            replica: Replica::new(primary, &settings),
             settings,
             acl,
             cluster,
@@ -205,10 +209,11 @@ impl Shared {
         self.is_saving.store(false, Relaxed);
     }
 
-    /// Whether a change may take memory. Makes room first, if memory is full.
+    /// Whether a change may take memory. Makes room first, if memory is full. A replica has the keys of its
+    /// primary, whatever they take.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.settings.max_memory.load(Relaxed) == 0 || self.make_room()
+        self.settings.max_memory.load(Relaxed) == 0 || self.replica.follows() || self.make_room()
     }
 
     fn used(&self) -> usize {
@@ -265,7 +270,8 @@ impl Shared {
     }
 
     fn remove_all(&self, db: usize, keys: impl Iterator<Item = Vec<u8>>) -> usize {
-        keys.filter(|key| self.store.remove_if(db, key, |_| true).unwrap_or(false)).count()
+        let is_ours = |_: &[u8]| !self.replica.follows();
+        keys.filter(|key| self.store.remove_if(db, key, is_ours).unwrap_or(false)).count()
     }
 
     /// Removes keys that were used long ago, or seldom.

@@ -6,7 +6,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{Error, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, Error, RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -91,11 +91,35 @@ pub(crate) fn configure(config: &Config) -> Result<Option<Arc<ServerConfig>>, Se
         builder.with_client_cert_verifier(verifier.build().map_err(|it| refuse(ca_file, &it))?)
     };
     let made = builder.with_single_cert(certificates(cert_file)?, key(key_file)?);
-    made.map(|made| Some(Arc::new(made))).map_err(|error| match error {
+    made.map(|made| Some(Arc::new(made))).map_err(|error| refuse_pair(cert_file, key_file, &error))
+}
+
+/// Says what is wrong with a certificate and its key.
+fn refuse_pair(cert_file: &Path, key_file: &Path, error: &Error) -> ServeError {
+    match error {
         Error::InconsistentKeys(_) => {
             refuse(key_file, &format!("is not the key of {}", cert_file.display()))
         }
-        Error::InvalidCertificate(_) => refuse(cert_file, &error),
-        _ => refuse(key_file, &error),
-    })
+        Error::InvalidCertificate(_) => refuse(cert_file, error),
+        _ => refuse(key_file, error),
+    }
+}
+
+/// Returns the configuration of the link to a primary, if it is to be encrypted.
+pub(crate) fn configure_replication(
+    config: &Config,
+) -> Result<Option<Arc<ClientConfig>>, ServeError> {
+    if !config.tls_replication {
+        return Ok(None);
+    }
+    let ca_file = needed(&config.tls_ca_cert_file, ("--tls-replication", "--tls-ca-cert-file"))?;
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let builder =
+        builder.with_safe_default_protocol_versions().map_err(|error| refuse(ca_file, &error))?;
+    let builder = builder.with_root_certificates(authorities(ca_file)?);
+    let (Some(cert_file), Some(key_file)) = (&config.tls_cert_file, &config.tls_key_file) else {
+        return Ok(Some(Arc::new(builder.with_no_client_auth())));
+    };
+    let made = builder.with_client_auth_cert(certificates(cert_file)?, key(key_file)?);
+    made.map(|made| Some(Arc::new(made))).map_err(|error| refuse_pair(cert_file, key_file, &error))
 }

@@ -74,6 +74,11 @@ impl User {
         }
     }
 
+    /// Returns a user that may do everything, for commands that no client has sent.
+    pub(crate) fn unlimited(name: &[u8]) -> Self {
+        Self { is_unlimited: true, ..Self::new(0, name) }
+    }
+
     /// Applies a rule. Some of it may have been applied if it fails.
     pub(crate) fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
         let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());

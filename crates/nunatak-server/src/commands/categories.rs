@@ -71,9 +71,9 @@ fn subject(name: &str) -> u32 {
         | "readonly" | "readwrite" => CONNECTION,
         "info" => DANGEROUS,
         "lastsave" => OPERATORS | DANGEROUS,
-        "time" | "monitor" | "save" | "bgsave" | "shutdown" | "publish" | "spublish"
-        | "subscribe" | "unsubscribe" | "psubscribe" | "punsubscribe" | "ssubscribe"
-        | "sunsubscribe" => 0,
+        "time" | "replicaof" | "slaveof" | "role" | "psync" | "sync" | "replconf" | "monitor"
+        | "save" | "bgsave" | "shutdown" | "publish" | "spublish" | "subscribe" | "unsubscribe"
+        | "psubscribe" | "punsubscribe" | "ssubscribe" | "sunsubscribe" => 0,
         _ => KEYSPACE,
     }
 }

@@ -127,7 +127,8 @@ pub(super) fn hello(context: &mut Context<'_>, args: Args<'_>) -> Done {
         reply.integer(value);
     }
     let mode = if context.shared.cluster.is_some() { "cluster" } else { "standalone" };
-    for (name, value) in [("mode", mode), ("role", "master")] {
+    let role = if context.shared.replica.follows() { "replica" } else { "master" };
+    for (name, value) in [("mode", mode), ("role", role)] {
         reply.text(name);
         reply.text(value);
     }

@@ -57,6 +57,9 @@ pub(crate) struct Context<'c> {
     pub(crate) scratch: &'c mut Vec<u8>,
     /// Milliseconds since 1970.
     pub(crate) now: u64,
+    /// Keys that expire up to then have expired: `now`, and 0 for the commands of a primary, which removes such
+    /// keys itself.
+    pub(crate) as_of: u64,
     /// Whether the command has changed a key.
     pub(crate) is_changed: bool,
     pub(crate) hits: u64,
@@ -81,14 +84,14 @@ impl Context<'_> {
         key: &[u8],
         f: impl FnOnce(Option<Record<'_>>, &mut Reply<'_>, &mut Vec<u8>) -> R,
     ) -> R {
-        let Self { shared, session, reply, scratch, now, pending, .. } = self;
+        let Self { shared, session, reply, scratch, as_of, pending, .. } = self;
         if let Some(pending) = pending
             && let Some(bytes) = pending.get(session.db, key)
         {
-            return f(bytes.and_then(|it| Record::read(it, *now)), reply, scratch);
+            return f(bytes.and_then(|it| Record::read(it, *as_of)), reply, scratch);
         }
         let space = shared.store.space(session.db);
-        space.get(key, |bytes| f(bytes.and_then(|it| Record::read(it, *now)), reply, scratch))
+        space.get(key, |bytes| f(bytes.and_then(|it| Record::read(it, *as_of)), reply, scratch))
     }
 
     /// As [`view`](Self::view), for a command that reads: counts hits and misses.
@@ -140,7 +143,7 @@ impl Context<'_> {
         expiry: Option<u64>,
         payload: &[u8],
     ) -> Done {
-        if expiry.is_some_and(|expiry| expiry <= self.now) {
+        if expiry.is_some_and(|expiry| expiry <= self.as_of) {
             self.delete(key)?;
             return Ok(());
         }

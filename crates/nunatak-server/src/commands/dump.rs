@@ -60,7 +60,7 @@ pub(super) fn restore(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let (kind, payload) = match rdb::decode(args.at(3)) {
         Ok(decoded) => decoded,
         Err(RdbError::Footer) => return fail!("ERR DUMP payload version or checksum are wrong"),
-        Err(RdbError::Format) => return fail!("ERR Bad data format"),
+        Err(_) => return fail!("ERR Bad data format"),
     };
     let base = if options.is_absolute { 0 } else { context.now };
     let expiry = (ttl > 0).then(|| ttl.saturating_add(base));
@@ -184,9 +184,12 @@ pub(super) fn migrate(context: &mut Context<'_>, args: Args<'_>) -> Done {
     held.dedup();
     let was_changed = std::mem::take(&mut context.is_changed);
     let mut locks = Locks::take(stripes, &held, true);
+    let command = super::table::find(args.at(0));
+    let role = command.map_or(Ok(()), |command| super::check_role(context, command));
     // One by one: slots may leave together.
     let mut keys = migrate.keys.iter();
-    let checked = keys.try_for_each(|&key| super::cluster::check_owned(context, once(key)));
+    let checked = role
+        .and_then(|()| keys.try_for_each(|&key| super::cluster::check_owned(context, once(key))));
     let done = checked.and_then(|()| send(context, (&migrate, &greeting, greetings), &mut target));
     locks.is_changed = context.is_changed;
     context.is_changed |= was_changed;

@@ -106,10 +106,10 @@ fn expire_as(context: &mut Context<'_>, args: Args<'_>, unit: Unit, name: &str) 
     let expiry = unit.since_1970(time, context.now).ok_or_else(|| invalid(name))?;
     let is_done = match context.head(key) {
         Some((_, present)) if conditions.allow(present, expiry) => {
-            if expiry <= context.now as i64 {
+            if expiry <= context.as_of as i64 {
                 context.delete(key)?;
             } else {
-                set_expiry(context, key, Some(expiry as u64))?;
+                set_expiry(context, key, Some(expiry.max(0) as u64))?;
             }
             true
         }

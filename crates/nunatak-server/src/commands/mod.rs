@@ -15,6 +15,7 @@ mod latency;
 pub(crate) mod monitor;
 pub(crate) mod pending;
 mod pubsub;
+mod replication;
 mod server;
 mod sets;
 mod slowlog;
@@ -29,7 +30,7 @@ use crate::acl::selector::Denied;
 use crate::protocol::request::Args;
 use crate::session::Mute;
 use crate::store::stripes::{Seen, Stripes};
-use context::{Context, Done, Fail};
+use context::{Context, Done, Fail, fail};
 use std::time::Duration;
 use table::{ALL_KEYS, AT_ONCE, Command, DENY_OOM, IN_PUBSUB, NO_AUTH, SUBCOMMANDS, WRITE};
 
@@ -38,18 +39,18 @@ const ATTEMPTS: usize = 16;
 
 /// Locks of stripes, which end with this.
 #[derive(Debug)]
-struct Locks<'s> {
+pub(crate) struct Locks<'s> {
     stripes: &'s Stripes,
     held: &'s [u32],
     /// Whether the change is one of several keys.
     many: bool,
-    is_changed: bool,
+    pub(crate) is_changed: bool,
 }
 
 impl<'s> Locks<'s> {
     /// Takes the locks of these stripes, which are in order and differ.
     #[inline(always)]
-    fn take(stripes: &'s Stripes, held: &'s [u32], many: bool) -> Self {
+    pub(crate) fn take(stripes: &'s Stripes, held: &'s [u32], many: bool) -> Self {
         held.iter().for_each(|&stripe| stripes.lock(stripe, many));
         Self { stripes, held, many, is_changed: false }
     }
@@ -149,6 +150,7 @@ pub(crate) fn run(
         }
     };
     if let Err(Fail(text)) = done {
+        context.session.note_failure(&text);
         context.reply.out.truncate(start);
         context.reply.error(&text);
     }
@@ -171,7 +173,28 @@ fn is_admitted(context: &Context<'_>, command: &Command, args: Args<'_>) -> bool
         && context.session.is_plain(&context.shared.acl)
         && !command.has(SUBCOMMANDS)
         && context.session.may_run(command, args)
-        && (!command.has(DENY_OOM) || context.shared.has_room())
+        && (context.session.upstream.is_some()
+            || context.shared.replica.admits(command)
+                && (!command.has(DENY_OOM) || context.shared.has_room()))
+}
+
+/// Checks that a client may run a command while the server is a replica, or that a primary's command is that
+/// of the present one. The caller holds the locks of the command's keys, or repeats the command if a change
+/// has crossed it.
+#[inline(always)]
+fn check_role(context: &Context<'_>, command: &Command) -> Done {
+    let replica = &context.shared.replica;
+    match &context.session.upstream {
+        None if replica.is_open() => Ok(()),
+        None => replica.refusal(command).map_or(Ok(()), |why| Err(Fail::new(why.text()))),
+        Some(upstream) if replica.is_current(upstream.generation) => Ok(()),
+        Some(_) => fail!("ERR the server follows another primary"),
+    }
+}
+
+/// Whether a command may take memory. A primary's always may: it has its own limit.
+fn has_room(context: &Context<'_>) -> bool {
+    context.session.upstream.is_some() || context.shared.has_room()
 }
 
 /// Checks any command. Returns it if it is to be run now; otherwise it was queued.
@@ -195,8 +218,11 @@ fn admit(
             let denied = acl::check(context, command, args).err().unwrap_or(Denied::Command);
             Err(acl::denied(command, args, denied))
         }
-        Some(command) if command.has(DENY_OOM) && !context.shared.has_room() => {
+        Some(command) if command.has(DENY_OOM) && !has_room(context) => {
             Err(Fail::new("OOM command not allowed when used memory > 'maxmemory'."))
+        }
+        Some(command) if check_role(context, command).is_err() => {
+            check_role(context, command).map(|()| command)
         }
         Some(command) if !command.has(IN_PUBSUB) && context.session.is_in_pubsub() => {
             Err(not_in_pubsub(command, args))
@@ -283,7 +309,9 @@ fn run_locked(
     let shared = context.shared;
     let mut locks = Locks::take(&shared.store.stripes, held, many);
     let was_changed = std::mem::take(&mut context.is_changed);
-    let done = check_slots(context, command, args).and_then(|()| (command.run)(context, args));
+    let done = check_role(context, command)
+        .and_then(|()| check_slots(context, command, args))
+        .and_then(|()| (command.run)(context, args));
     locks.is_changed = context.is_changed;
     context.is_changed |= was_changed;
     done
@@ -305,7 +333,9 @@ fn run_reading(context: &mut Context<'_>, command: &Command, args: Args<'_>, of:
                 &many
             }
         };
-        let done = check_slots(context, command, args).and_then(|()| (command.run)(context, args));
+        let done = check_role(context, command)
+            .and_then(|()| check_slots(context, command, args))
+            .and_then(|()| (command.run)(context, args));
         if seen.iter().all(|&seen| stripes.end_read(seen, are_many)) {
             return done;
         }

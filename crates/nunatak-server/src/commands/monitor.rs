@@ -37,10 +37,12 @@ pub(crate) fn shown<'a>(
             Some(at) => at + 1..at + 3,
             None => 0..0,
         },
-        "config" => match (2..args.len()).find(|&at| args.is(at, "requirepass")) {
-            Some(at) if args.is(1, "SET") => at + 1..at + 2,
-            _ => 0..0,
-        },
+        "config" if args.is(1, "SET") => {
+            let is_secret =
+                |at| ["requirepass", "masterauth", "primaryauth"].iter().any(|it| args.is(at, it));
+            // All from the first one on: others may follow.
+            (2..args.len()).find(|&at| is_secret(at)).map_or(0..0, |at| at + 1..args.len())
+        }
         _ => 0..0,
     };
     (0..args.len()).map(move |at| match hidden.contains(&at) {

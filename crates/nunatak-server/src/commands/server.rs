@@ -20,8 +20,10 @@ pub(super) fn config(context: &mut Context<'_>, args: Args<'_>) -> Done {
             args.from(2)
                 .any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
         };
-        let found: Vec<(&str, String)> =
-            settings.all().into_iter().filter(|(name, _)| is_asked(name)).collect();
+        let target = context.shared.replica.plan().target;
+        let target = target.map_or(String::new(), |it| format!("{} {}", it.host, it.port));
+        let all = settings.all().into_iter().chain([("replicaof", target)]);
+        let found: Vec<(&str, String)> = all.filter(|(name, _)| is_asked(name)).collect();
         context.reply.map(found.len());
         for (name, value) in found {
             context.reply.text(name);
@@ -35,11 +37,17 @@ pub(super) fn config(context: &mut Context<'_>, args: Args<'_>) -> Done {
             if name == "requirepass" {
                 context.shared.acl.set_default_password(&value);
             }
+            if name.starts_with("replica-") || name.starts_with("slave-") {
+                context.shared.replica.fit(settings);
+            }
             if name.starts_with("maxmemory") {
                 context.shared.fit_ages();
             }
         }
         context.reply.ok();
+    } else if args.is(1, "REWRITE") && args.len() == 2 {
+        // Nor is a file that `--config` names ever written.
+        return fail!("ERR The server is running without a config file");
     } else if args.is(1, "RESETSTAT") && args.len() == 2 {
         context.shared.counters.reset();
         context.shared.stats.reset();

@@ -163,7 +163,7 @@ pub(super) fn getex(context: &mut Context<'_>, args: Args<'_>) -> Done {
         None => None,
     };
     get(context, args)?;
-    if expiry.is_some_and(|expiry| expiry <= context.now) {
+    if expiry.is_some_and(|expiry| expiry <= context.as_of) {
         context.delete(key)?;
     } else if expiry.is_some() || persists && present.is_some() {
         super::expiry::set_expiry(context, key, expiry)?;

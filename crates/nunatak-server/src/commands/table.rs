@@ -3,7 +3,7 @@
 use super::context::{Context, Done};
 use super::{
     acl, clients, cluster, connection, dump, expiry, hashes, keys, latency, monitor, pubsub,
-    server, sets, slowlog, strings, transactions,
+    replication, server, sets, slowlog, strings, transactions,
 };
 use crate::protocol::request::Args;
 use foldhash::fast::RandomState;
@@ -121,7 +121,7 @@ impl Command {
                 "help",
             ],
             "command" => &["count", "info", "docs", "getkeys"],
-            "config" => &["get", "set", "resetstat"],
+            "config" => &["get", "set", "resetstat", "rewrite"],
             "latency" => &["doctor", "graph", "history", "latest", "reset", "histogram", "help"],
             "memory" => &["usage"],
             "slowlog" => &["get", "len", "reset", "help"],
@@ -373,6 +373,12 @@ commands! {
     "asking" 1 NONE, FAST, cluster::asking;
     "readonly" 1 NONE, FAST, cluster::read_mode;
     "readwrite" 1 NONE, FAST, cluster::read_mode;
+    "replicaof" 3 NONE, ADMIN | ALL_KEYS, replication::replicaof;
+    "slaveof" 3 NONE, ADMIN | ALL_KEYS, replication::replicaof;
+    "role" 1 NONE, ADMIN | FAST, replication::role;
+    "psync" -3 NONE, ADMIN, replication::no_primary;
+    "sync" 1 NONE, ADMIN, replication::no_primary;
+    "replconf" -1 NONE, ADMIN, replication::no_primary;
     "time" 1 NONE, FAST, server::time;
     "save" 1 NONE, ADMIN, server::save;
     "bgsave" -1 NONE, ADMIN, server::bgsave;

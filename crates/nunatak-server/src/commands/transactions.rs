@@ -33,6 +33,10 @@ fn has_expired(record: &[u8], now: u64) -> bool {
 /// Whether a watched key was changed, or has expired.
 fn is_too_late(context: &Context<'_>, watches: &[Watch]) -> bool {
     let expired = |watch: &Watch| {
+        // What was seen as expired is seen so still.
+        if watch.had_expired {
+            return false;
+        }
         let space = context.shared.store.space(watch.db);
         space.get(&watch.key, |record| record.is_some_and(|it| has_expired(it, context.now)))
     };
@@ -65,11 +69,18 @@ pub(super) fn watch(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let (session, store) = (&mut *context.session, &context.shared.store);
     let now = context.now;
     for key in args.from(1) {
-        // The removal of a key that has expired before is no change of it.
-        store.remove_if(session.db, key, |record| has_expired(record, now))?;
+        // The removal of a key that has expired before is no change of it. A replica leaves it to the primary.
+        let had_expired = if context.shared.replica.follows() {
+            let space = store.space(session.db);
+            space.get(key, |record| record.is_some_and(|it| has_expired(it, now)))
+        } else {
+            store.remove_if(session.db, key, |record| has_expired(record, now))?;
+            false
+        };
         let is_new = |watch: &Watch| (watch.db, &*watch.key) != (session.db, key);
         if session.watches.iter().all(is_new) {
-            let watch = store.watches.add(&store.stripes, (session.db, key), &session.is_touched);
+            let (stripes, is_touched) = (&store.stripes, &session.is_touched);
+            let watch = store.watches.add(stripes, (session.db, key), is_touched, had_expired);
             session.watches.push(watch);
         }
     }
@@ -121,6 +132,14 @@ fn check_queue(context: &mut Context<'_>, multi: &Multi) -> Done {
     super::cluster::check_names(context, keys.into_iter())
 }
 
+/// Checks that the commands may run as long as the server is a replica, or is none.
+fn check_roles(context: &Context<'_>, multi: &Multi) -> Done {
+    multi.queue.iter().try_for_each(|queued| {
+        let args = Args::new(&queued.bytes, &queued.spans);
+        table::find(args.at(0)).map_or(Ok(()), |command| super::check_role(context, command))
+    })
+}
+
 pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
     let Some(multi) = context.session.multi.take() else {
         return fail!("ERR EXEC without MULTI");
@@ -140,6 +159,12 @@ pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
         context.session.watches = watches;
         forget_watches(context.session, &shared.store);
         return Err(fail);
+    }
+    if let Err(Fail(why)) = check_roles(context, &multi) {
+        drop(locks);
+        context.session.watches = watches;
+        forget_watches(context.session, &shared.store);
+        return Err(Fail::new(format!("EXECABORT Transaction discarded because of: {why}")));
     }
     if is_too_late(context, &watches) {
         context.reply.null_array();
@@ -167,6 +192,7 @@ pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
                 None => Err(super::unknown_command(args)),
             };
             if let Err(Fail(text)) = done {
+                context.session.note_failure(&text);
                 context.reply.out.truncate(start);
                 context.reply.error(&text);
             }
@@ -176,6 +202,7 @@ pub(super) fn exec(context: &mut Context<'_>, _: Args<'_>) -> Done {
         context.pending = None;
         if let Err(Fail(text)) = written {
             // None of the changes to that database was made.
+            context.session.note_failure(&text);
             context.reply.out.truncate(begin);
             context.reply.error(&text);
         }

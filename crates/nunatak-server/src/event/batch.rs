@@ -226,8 +226,8 @@ impl<'r> Run<'r> {
     fn window(&mut self, entries: &[Entry], active: &[Active], connections: &Connections) -> usize {
         let mut db = None;
         self.keys = 0;
-        // Monitors see each command by itself.
-        if self.shared.monitors.are_any() {
+        // Monitors see each command by itself. While reads are refused, each is.
+        if self.shared.monitors.are_any() || !self.shared.replica.serves_reads() {
             return 0;
         }
         for (at, &entry) in entries.iter().enumerate() {
@@ -273,6 +273,7 @@ impl<'r> Run<'r> {
             reply: Reply { out: &mut connection.out, is_resp3 },
             scratch: self.scratch,
             now: self.now,
+            as_of: self.now,
             is_changed: false,
             hits: 0,
             misses: 0,
@@ -345,6 +346,7 @@ impl<'r> Run<'r> {
                     at += count;
                     let cluster = self.shared.cluster.as_ref();
                     cluster.is_none_or(|it| it.serves(of_keys.iter().copied()))
+                        && self.shared.replica.serves_reads()
                         && of_entry.iter().all(|&seen| stripes.end_read(seen, count > 1))
                 })
                 .collect();

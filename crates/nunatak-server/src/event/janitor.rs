@@ -51,7 +51,10 @@ impl Walk {
         let (store, now) = (&shared.store, now().as_millis() as u64);
         let (db, mut seen, mut expired) = (self.db, 0, Vec::new());
         let has_expired = |record: &[u8]| {
-            Record::read_any(record).is_some() && Record::read(record, now).is_none()
+            // Keys of a replica are removed by its primary.
+            !shared.replica.follows()
+                && Record::read_any(record).is_some()
+                && Record::read(record, now).is_none()
         };
         let are_more = store.may_expire(db)
             && store.space(db).read(|guard| {

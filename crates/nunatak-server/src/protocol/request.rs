@@ -125,6 +125,11 @@ impl Parser {
         self.at
     }
 
+    /// Whether the next byte is the first one of a request.
+    pub(crate) fn is_between(&self) -> bool {
+        self.missing.is_none()
+    }
+
     /// Begins with a request whose first byte is at this offset.
     pub(crate) fn restart(&mut self, at: usize) {
         self.at = at;

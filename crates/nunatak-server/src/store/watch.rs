@@ -12,6 +12,8 @@ pub(crate) struct Watch {
     pub(crate) db: usize,
     pub(crate) key: Vec<u8>,
     pub(crate) stripe: u32,
+    /// Whether the key had expired, and was there still: at a replica.
+    pub(crate) had_expired: bool,
     /// The connection's mark: one of its keys was changed.
     is_touched: Arc<AtomicBool>,
 }
@@ -30,9 +32,11 @@ impl Watches {
         stripes: &Stripes,
         (db, key): (usize, &[u8]),
         is_touched: &Arc<AtomicBool>,
+        had_expired: bool,
     ) -> Watch {
         let stripe = Stripes::of(stripes.hash(db, key));
-        let watch = Watch { db, key: key.to_vec(), stripe, is_touched: Arc::clone(is_touched) };
+        let is_touched = Arc::clone(is_touched);
+        let watch = Watch { db, key: key.to_vec(), stripe, had_expired, is_touched };
         // Before the lock, so that all who take it later see the count. Relaxed: the lock orders it.
         self.count.fetch_add(1, Ordering::Relaxed);
         stripes.lock(stripe, false);

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 type Tls = StreamOwned<ClientConnection, TcpStream>;
 
 /// An authority, the server's certificate, a client's, and one that another authority has given.
-struct Files(tempfile::TempDir);
+pub(crate) struct Files(tempfile::TempDir);
 
 /// What a certificate says of its owner. OpenSSL takes a certificate for self-signed if its authority has the
 /// same name.
@@ -40,7 +40,7 @@ fn authority(name: &str) -> (Issuer<'static, KeyPair>, String) {
 }
 
 impl Files {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let put = |name: &str, text: String| {
             fs::write(directory.path().join(name), text).expect("a file");
@@ -63,7 +63,7 @@ impl Files {
         self.0.path().join(name)
     }
 
-    fn flag(&self, option: &str, name: &str) -> String {
+    pub(crate) fn flag(&self, option: &str, name: &str) -> String {
         format!("--{option}={}", self.path(name).display())
     }
 
