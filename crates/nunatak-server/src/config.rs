@@ -2,6 +2,7 @@
 
 use crate::histogram::Percentiles;
 use crate::pubsub::limits::Limits;
+use crate::settings::CHANNELS;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser, ValueEnum};
 use std::net::SocketAddr;
@@ -217,6 +218,9 @@ pub struct Config {
     /// How many entries `ACL LOG` keeps.
     #[arg(long, default_value_t = 128, env = "NUNATAK_ACLLOG_MAX_LEN")]
     pub acllog_max_len: usize,
+    /// Which channels new users may use: `resetchannels` is none, `allchannels` is all.
+    #[arg(long, default_value = CHANNELS[1], env = "NUNATAK_ACL_PUBSUB_DEFAULT", value_parser = CHANNELS)]
+    pub acl_pubsub_default: String,
     /// How many threads serve connections [default: one for each core].
     #[arg(long, env = "NUNATAK_THREADS", value_parser = threads)]
     pub threads: Option<usize>,
@@ -257,6 +261,9 @@ pub struct Config {
     /// How many slow commands are kept.
     #[arg(long, default_value_t = 128, env = "NUNATAK_SLOWLOG_MAX_LEN")]
     pub slowlog_max_len: usize,
+    /// Keep commands that take so many milliseconds as events for `LATENCY`; 0 keeps none.
+    #[arg(long, default_value_t = 0, env = "NUNATAK_LATENCY_MONITOR_THRESHOLD", value_parser = clap::value_parser!(i64).range(0..))]
+    pub latency_monitor_threshold: i64,
     /// Keep a histogram of the times of each command: `yes` or `no`.
     #[arg(long, default_value = "yes", action = ArgAction::Set, env = "NUNATAK_LATENCY_TRACKING", value_parser = BoolishValueParser::new())]
     pub latency_tracking: bool,
@@ -322,6 +329,11 @@ pub(crate) fn bytes(text: &str) -> Result<usize, String> {
 }
 
 impl Config {
+    /// Whether new users may use all channels.
+    pub(crate) fn opens_channels(&self) -> bool {
+        self.acl_pubsub_default == CHANNELS[0]
+    }
+
     /// Whether clients of TLS need a certificate. Without authorities none could be checked.
     pub(crate) fn auth_clients(&self) -> AuthClients {
         let default = match self.tls_ca_cert_file {

@@ -27,6 +27,9 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
     }
 }
 
+/// The values of `acl-pubsub-default`.
+pub(crate) const CHANNELS: [&str; 2] = ["allchannels", "resetchannels"];
+
 /// The longest command: places in a buffer have 32 bits, and a buffer may be twice as long.
 const MOST_QUERY: usize = 1 << 30;
 
@@ -58,6 +61,10 @@ pub(crate) struct Settings {
     /// Microseconds. Nothing is slow if it is negative.
     pub(crate) slow_log_limit: AtomicI64,
     pub(crate) slow_log_len: AtomicUsize,
+    /// Milliseconds. Nothing is an event if it is 0.
+    pub(crate) spike_limit: AtomicI64,
+    /// Whether new users may use all channels.
+    opens_channels: AtomicBool,
     pub(crate) acl_log_len: AtomicUsize,
     pub(crate) tracks_latency: AtomicBool,
     latency_percentiles: RwLock<Percentiles>,
@@ -107,6 +114,8 @@ impl Settings {
             ),
             slow_log_limit: AtomicI64::new(config.slowlog_log_slower_than),
             slow_log_len: AtomicUsize::new(config.slowlog_max_len),
+            spike_limit: AtomicI64::new(config.latency_monitor_threshold),
+            opens_channels: AtomicBool::new(config.opens_channels()),
             acl_log_len: AtomicUsize::new(config.acllog_max_len),
             tracks_latency: AtomicBool::new(config.latency_tracking),
             latency_percentiles: RwLock::new(
@@ -137,6 +146,16 @@ impl Settings {
         self.latency_percentiles.read().clone()
     }
 
+    /// Returns from when on commands are slow, in microseconds, and events, in milliseconds.
+    pub(crate) fn time_limits(&self) -> (i64, i64) {
+        (self.slow_log_limit.load(Relaxed), self.spike_limit.load(Relaxed))
+    }
+
+    /// Whether new users may use all channels.
+    pub(crate) fn opens_channels(&self) -> bool {
+        self.opens_channels.load(Relaxed)
+    }
+
     /// Whether a change is answered after a sync.
     pub(crate) fn syncs(&self) -> bool {
         self.file.is_some() && self.durability == Durability::Always
@@ -152,6 +171,7 @@ impl Settings {
         let map = self.cluster_map.as_ref().map(|path| path.display().to_string());
         let mut all = vec![
             ("aclfile", self.acl_file.clone()),
+            ("acl-pubsub-default", CHANNELS[usize::from(!self.opens_channels())].into()),
             ("acllog-max-len", self.acl_log_len.load(Relaxed).to_string()),
             ("appendfsync", fsync.into()),
             ("appendonly", if self.file.is_some() { "yes" } else { "no" }.into()),
@@ -161,7 +181,7 @@ impl Settings {
             ("cluster-enabled", if self.cluster_map.is_some() { "yes" } else { "no" }.into()),
             ("databases", self.databases.to_string()),
             ("io-threads", self.threads.to_string()),
-            ("latency-monitor-threshold", "0".into()),
+            ("latency-monitor-threshold", self.spike_limit.load(Relaxed).to_string()),
             (
                 "latency-tracking",
                 if self.tracks_latency.load(Relaxed) { "yes" } else { "no" }.into(),
@@ -210,6 +230,15 @@ impl Settings {
             }
             "acllog-max-len" => {
                 integer(value, 0).map(|value| self.acl_log_len.store(value as usize, Relaxed))
+            }
+            "latency-monitor-threshold" => {
+                integer(value, 0).map(|value| self.spike_limit.store(value, Relaxed))
+            }
+            "acl-pubsub-default" => {
+                let found = CHANNELS.iter().position(|known| known.eq_ignore_ascii_case(value));
+                let found = found.map(|at| self.opens_channels.store(at == 0, Relaxed));
+                let known = CHANNELS.join(", ");
+                found.ok_or(format!("argument(s) must be one of the following: {known}"))
             }
             "latency-tracking" => {
                 yes_or_no(value).map(|value| self.tracks_latency.store(value, Relaxed))

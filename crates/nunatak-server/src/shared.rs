@@ -10,6 +10,7 @@ use crate::pubsub::monitors::Monitors;
 use crate::sample::{for_random_keys, highest_of_part, random_below};
 use crate::settings::Settings;
 use crate::slowlog::SlowLog;
+use crate::spikes::Spikes;
 use crate::stats::Stats;
 use crate::store::Store;
 use crate::store::record::Record;
@@ -84,6 +85,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) stats: Stats,
     pub(crate) slow_log: SlowLog,
+    pub(crate) spikes: Spikes,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) monitors: Monitors,
     /// Seconds since 1970.
@@ -121,6 +123,7 @@ impl Shared {
             counters: Counters::default(),
             stats: Stats::default(),
             slow_log: SlowLog::default(),
+            spikes: Spikes::default(),
             subscriptions: Subscriptions::default(),
             monitors: Monitors::default(),
             started,

@@ -35,6 +35,9 @@ pub(super) fn config(context: &mut Context<'_>, args: Args<'_>) -> Done {
             if name == "requirepass" {
                 context.shared.acl.set_default_password(&value);
             }
+            if name == "acl-pubsub-default" {
+                context.shared.acl.open_channels(settings.opens_channels());
+            }
             if name.starts_with("maxmemory") {
                 context.shared.fit_ages();
             }

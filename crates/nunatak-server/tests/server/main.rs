@@ -8,6 +8,9 @@ mod connections;
 mod dashboard;
 mod differential;
 mod eviction;
+mod floats;
+#[cfg(target_os = "linux")]
+mod full;
 #[cfg(target_os = "linux")]
 mod killed;
 mod latency;
