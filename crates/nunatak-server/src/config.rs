@@ -187,6 +187,9 @@ pub struct Config {
     /// Whether clients of TLS need a certificate [default: yes with --tls-ca-cert-file, no without].
     #[arg(long, value_enum, env = "NUNATAK_TLS_AUTH_CLIENTS")]
     pub tls_auth_clients: Option<AuthClients>,
+    /// Reach other nodes by TLS, where keys move to them: `yes` or `no`.
+    #[arg(long, default_value = "no", action = ArgAction::Set, env = "NUNATAK_TLS_CLUSTER", value_parser = BoolishValueParser::new())]
+    pub tls_cluster: bool,
     /// The address to listen on. An address that other machines reach needs a password, or TLS only, with
     /// certificates of clients.
     #[arg(long, default_value = "127.0.0.1", env = "NUNATAK_BIND")]
@@ -270,12 +273,15 @@ pub struct Config {
     /// Which percentiles of these times `INFO latencystats` tells.
     #[arg(long, default_value = "50 99 99.9", env = "NUNATAK_LATENCY_TRACKING_INFO_PERCENTILES", value_parser = percentiles)]
     pub latency_tracking_info_percentiles: String,
-    /// Answer `GET /metrics` at this address by HTTP, without a password: metrics for Prometheus.
+    /// Answer `GET /metrics` at this address by HTTP: metrics for Prometheus.
     #[arg(long, value_name = "ADDRESS:PORT", env = "NUNATAK_METRICS_ADDRESS")]
     pub metrics_address: Option<SocketAddr>,
-    /// Serve a page at this address by HTTP, without a password, that shows what the server does.
+    /// Serve a page at this address by HTTP that shows what the server does.
     #[arg(long, value_name = "ADDRESS:PORT", env = "NUNATAK_DASHBOARD")]
     pub dashboard: Option<SocketAddr>,
+    /// Serve the metrics and the dashboard by TLS, with the certificate of the server: `yes` or `no`.
+    #[arg(long, default_value = "no", action = ArgAction::Set, env = "NUNATAK_HTTP_TLS", value_parser = BoolishValueParser::new())]
+    pub http_tls: bool,
     /// Be a node of a cluster: this file says which node has which slots. It is read again when it changes.
     #[arg(long, value_name = "PATH", requires = "cluster_node", env = "NUNATAK_CLUSTER_MAP")]
     pub cluster_map: Option<PathBuf>,
@@ -346,6 +352,11 @@ impl Config {
     /// Whether every client that comes by a network has shown a certificate.
     pub(crate) fn knows_clients(&self) -> bool {
         self.port == Port::Off && self.auth_clients() == AuthClients::Yes
+    }
+
+    /// Whether every client of the metrics and the dashboard has shown a certificate.
+    pub(crate) fn knows_readers(&self) -> bool {
+        self.http_tls && self.auth_clients() == AuthClients::Yes
     }
 
     /// Reads the options of a file: a name and a value on each line, as in a file of Redis's.

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::event::janitor;
 use crate::event::listeners::{Listeners, TlsListener};
 use crate::event::worker::Worker;
-use crate::http::{Content, Endpoint};
+use crate::http::{Access, Content, Endpoint};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::store::Store;
@@ -39,6 +39,9 @@ pub enum ServeError {
     Address(String),
     /// The address is reached by other machines, and clients need neither a password nor a certificate.
     Unprotected(IpAddr),
+    /// The metrics or the dashboard are reached by other machines at this address, and clients need neither a
+    /// password nor a certificate.
+    Readable(SocketAddr),
     /// The first option needs the second one.
     Missing(&'static str, &'static str),
     /// There is neither a port nor a Unix socket to listen on.
@@ -68,6 +71,13 @@ impl fmt::Display for ServeError {
                     f,
                     "other machines reach {address}: set a password with --requirepass first, or \
                      let in only clients with certificates: --port off, --tls-auth-clients yes"
+                )
+            }
+            Self::Readable(address) => {
+                write!(
+                    f,
+                    "other machines reach {address}: set a password with --requirepass first, or \
+                     let in only clients with certificates: --http-tls yes, --tls-auth-clients yes"
                 )
             }
             Self::Missing(option, needs) => write!(f, "{option} needs {needs}"),
@@ -224,7 +234,15 @@ impl Server {
         if is_reached && acl.default_user().is_open() && !config.knows_clients() {
             return Err(ServeError::Unprotected(ip));
         }
-        let tls = tls::configure(&config)?;
+        for address in [config.metrics_address, config.dashboard].into_iter().flatten() {
+            let is_reached = !address.ip().is_loopback() && !config.knows_readers();
+            if is_reached && acl.default_user().is_open() {
+                return Err(ServeError::Readable(address));
+            }
+        }
+        let (tls, node_tls) = (tls::configure(&config)?, tls::between_nodes(&config)?);
+        let http_tls = tls.clone().filter(|_| config.http_tls);
+        let access = Access { tls: http_tls, knows_clients: config.knows_readers() };
         let tcp = port.map(|port| listen(SocketAddr::new(ip, port))).transpose()?;
         let tls = tls.zip(tls_port).map(|(config, port)| {
             let (socket, address) = listen(SocketAddr::new(ip, port))?;
@@ -243,7 +261,8 @@ impl Server {
         let ports = [address, tls_address].map(|it| it.map_or(0, |address| address.port()));
         let settings = Settings::new(&config, ports.into(), threads, spaces.len());
         let seed = crate::sample::random_below(usize::MAX) as u64;
-        let shared = Arc::new(Shared::new(Store::new(spaces, seed), settings, acl, cluster));
+        let shared =
+            Arc::new(Shared::new(Store::new(spaces, seed), settings, acl, (cluster, node_tls)));
         let workers: io::Result<Vec<Worker>> =
             (0..threads).map(|_| Worker::new(Arc::clone(&shared))).collect();
         let mut workers = workers.map_err(io_error("can't make a thread's poll"))?;
@@ -254,6 +273,7 @@ impl Server {
         let mut endpoints = Vec::new();
         let mut serve = |address: Option<SocketAddr>, content: Content, what| {
             let Some(address) = address else { return Ok(None) };
+            let content = (content, access.clone());
             let endpoint = Endpoint::bind(address, Arc::clone(&shared), content);
             let endpoint = endpoint.map_err(io_error(what))?;
             let address = endpoint.address();
@@ -430,6 +450,7 @@ fn with_file(args: &[OsString]) -> Result<Vec<OsString>, Box<dyn std::error::Err
 
 fn run(args: Vec<OsString>) -> Result<(), Box<dyn std::error::Error>> {
     let config = Config::parse_from(with_file(&args)?);
+    let http_tls = config.http_tls;
     let server = Server::bind(config)?;
     let stopper = server.stopper();
     let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
@@ -448,7 +469,7 @@ fn run(args: Vec<OsString>) -> Result<(), Box<dyn std::error::Error>> {
         tell!("ready at {}", path.display());
     }
     if let Some(address) = server.dashboard_address() {
-        tell!("the dashboard is at http://{address}/");
+        tell!("the dashboard is at {}://{address}/", if http_tls { "https" } else { "http" });
     }
     server.run()?;
     Ok(())

@@ -41,7 +41,7 @@ pub(crate) struct Settings {
     /// 0 if there is none.
     pub(crate) tls_port: u16,
     /// Options of TLS that do not change, with their names.
-    tls: [(&'static str, String); 4],
+    tls: [(&'static str, String); 5],
     pub(crate) threads: usize,
     pub(crate) file: Option<PathBuf>,
     pub(crate) durability: Durability,
@@ -92,6 +92,7 @@ impl Settings {
                 ("tls-auth-clients", auth_clients.into()),
                 ("tls-ca-cert-file", shown(&config.tls_ca_cert_file)),
                 ("tls-cert-file", shown(&config.tls_cert_file)),
+                ("tls-cluster", if config.tls_cluster { "yes" } else { "no" }.into()),
                 ("tls-key-file", shown(&config.tls_key_file)),
             ],
             threads,

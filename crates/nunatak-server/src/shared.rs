@@ -16,6 +16,7 @@ use crate::store::Store;
 use crate::store::record::Record;
 use crate::store::space::Space;
 use parking_lot::{Mutex, RwLock};
+use rustls::ClientConfig;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,6 +83,8 @@ pub(crate) struct Shared {
     pub(crate) acl: Acl,
     /// Which slots are here, in cluster mode.
     pub(crate) cluster: Option<Cluster>,
+    /// How other nodes are reached, if by TLS.
+    pub(crate) node_tls: Option<Arc<ClientConfig>>,
     pub(crate) counters: Counters,
     pub(crate) stats: Stats,
     pub(crate) slow_log: SlowLog,
@@ -112,7 +115,7 @@ impl Shared {
         store: Store,
         settings: Settings,
         acl: Acl,
-        cluster: Option<Cluster>,
+        (cluster, node_tls): (Option<Cluster>, Option<Arc<ClientConfig>>),
     ) -> Self {
         let started = now().as_secs();
         let this = Self {
@@ -120,6 +123,7 @@ impl Shared {
             settings,
             acl,
             cluster,
+            node_tls,
             counters: Counters::default(),
             stats: Stats::default(),
             slow_log: SlowLog::default(),

@@ -18,5 +18,7 @@ mod metrics;
 mod monitoring;
 mod proxy;
 mod pubsub;
+mod readers;
 mod tls;
+mod tls_cluster;
 mod transactions;

@@ -17,10 +17,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-type Tls = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
 
 /// An authority, the server's certificate, a client's, and one that another authority has given.
-struct Files(tempfile::TempDir);
+pub(crate) struct Files(tempfile::TempDir);
 
 /// What a certificate says of its owner. OpenSSL takes a certificate for self-signed if its authority has the
 /// same name.
@@ -40,7 +40,7 @@ fn authority(name: &str) -> (Issuer<'static, KeyPair>, String) {
 }
 
 impl Files {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let put = |name: &str, text: String| {
             fs::write(directory.path().join(name), text).expect("a file");
@@ -59,16 +59,16 @@ impl Files {
         Self(directory)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    fn flag(&self, option: &str, name: &str) -> String {
+    pub(crate) fn flag(&self, option: &str, name: &str) -> String {
         format!("--{option}={}", self.path(name).display())
     }
 
     /// The flags of a server with a port for TLS, and others.
-    fn flags(&self, others: &[&str]) -> Vec<String> {
+    pub(crate) fn flags(&self, others: &[&str]) -> Vec<String> {
         let own =
             [self.flag("tls-cert-file", "server.pem"), self.flag("tls-key-file", "server.key")];
         let all = [&["--tls-port=any"], others].concat();
@@ -86,7 +86,7 @@ impl Files {
     }
 
     /// The configuration of a client that trusts an authority, perhaps with a certificate of its own.
-    fn trusting(&self, ca: &str, own: Option<&str>) -> ClientConfig {
+    pub(crate) fn trusting(&self, ca: &str, own: Option<&str>) -> ClientConfig {
         self.speaking(&[&TLS13, &TLS12], ca, own)
     }
 
@@ -123,7 +123,7 @@ fn session(config: ClientConfig) -> ClientConnection {
     ClientConnection::new(Arc::new(config), name).expect("a session")
 }
 
-fn connect(config: ClientConfig, address: SocketAddr) -> Tls {
+pub(crate) fn connect(config: ClientConfig, address: SocketAddr) -> Tls {
     let socket = TcpStream::connect(address).expect("a connection");
     socket.set_nodelay(true).expect("an option");
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
