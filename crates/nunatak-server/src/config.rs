@@ -3,6 +3,7 @@
 use crate::histogram::Percentiles;
 use crate::pubsub::limits::Limits;
 use crate::replica::Target;
+use crate::settings::CHANNELS;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser, ValueEnum};
 use std::net::SocketAddr;
@@ -187,6 +188,9 @@ pub struct Config {
     /// Whether clients of TLS need a certificate [default: yes with --tls-ca-cert-file, no without].
     #[arg(long, value_enum, env = "NUNATAK_TLS_AUTH_CLIENTS")]
     pub tls_auth_clients: Option<AuthClients>,
+    /// Reach other nodes by TLS, where keys move to them: `yes` or `no`.
+    #[arg(long, default_value = "no", action = ArgAction::Set, env = "NUNATAK_TLS_CLUSTER", value_parser = BoolishValueParser::new())]
+    pub tls_cluster: bool,
     /// The address to listen on. An address that other machines reach needs a password, or TLS only, with
     /// certificates of clients.
     #[arg(long, default_value = "127.0.0.1", env = "NUNATAK_BIND")]
@@ -218,6 +222,9 @@ pub struct Config {
     /// How many entries `ACL LOG` keeps.
     #[arg(long, default_value_t = 128, env = "NUNATAK_ACLLOG_MAX_LEN")]
     pub acllog_max_len: usize,
+    /// Which channels new users may use: `resetchannels` is none, `allchannels` is all.
+    #[arg(long, default_value = CHANNELS[1], env = "NUNATAK_ACL_PUBSUB_DEFAULT", value_parser = CHANNELS)]
+    pub acl_pubsub_default: String,
     /// How many threads serve connections [default: one for each core].
     #[arg(long, env = "NUNATAK_THREADS", value_parser = threads)]
     pub threads: Option<usize>,
@@ -258,18 +265,24 @@ pub struct Config {
     /// How many slow commands are kept.
     #[arg(long, default_value_t = 128, env = "NUNATAK_SLOWLOG_MAX_LEN")]
     pub slowlog_max_len: usize,
+    /// Keep commands that take so many milliseconds as events for `LATENCY`; 0 keeps none.
+    #[arg(long, default_value_t = 0, env = "NUNATAK_LATENCY_MONITOR_THRESHOLD", value_parser = clap::value_parser!(i64).range(0..))]
+    pub latency_monitor_threshold: i64,
     /// Keep a histogram of the times of each command: `yes` or `no`.
     #[arg(long, default_value = "yes", action = ArgAction::Set, env = "NUNATAK_LATENCY_TRACKING", value_parser = BoolishValueParser::new())]
     pub latency_tracking: bool,
     /// Which percentiles of these times `INFO latencystats` tells.
     #[arg(long, default_value = "50 99 99.9", env = "NUNATAK_LATENCY_TRACKING_INFO_PERCENTILES", value_parser = percentiles)]
     pub latency_tracking_info_percentiles: String,
-    /// Answer `GET /metrics` at this address by HTTP, without a password: metrics for Prometheus.
+    /// Answer `GET /metrics` at this address by HTTP: metrics for Prometheus.
     #[arg(long, value_name = "ADDRESS:PORT", env = "NUNATAK_METRICS_ADDRESS")]
     pub metrics_address: Option<SocketAddr>,
-    /// Serve a page at this address by HTTP, without a password, that shows what the server does.
+    /// Serve a page at this address by HTTP that shows what the server does.
     #[arg(long, value_name = "ADDRESS:PORT", env = "NUNATAK_DASHBOARD")]
     pub dashboard: Option<SocketAddr>,
+    /// Serve the metrics and the dashboard by TLS, with the certificate of the server: `yes` or `no`.
+    #[arg(long, default_value = "no", action = ArgAction::Set, env = "NUNATAK_HTTP_TLS", value_parser = BoolishValueParser::new())]
+    pub http_tls: bool,
     /// Be a node of a cluster: this file says which node has which slots. It is read again when it changes.
     #[arg(long, value_name = "PATH", requires = "cluster_node", env = "NUNATAK_CLUSTER_MAP")]
     pub cluster_map: Option<PathBuf>,
@@ -368,6 +381,11 @@ pub(crate) fn bytes(text: &str) -> Result<usize, String> {
 }
 
 impl Config {
+    /// Whether new users may use all channels.
+    pub(crate) fn opens_channels(&self) -> bool {
+        self.acl_pubsub_default == CHANNELS[0]
+    }
+
     /// Whether clients of TLS need a certificate. Without authorities none could be checked.
     pub(crate) fn auth_clients(&self) -> AuthClients {
         let default = match self.tls_ca_cert_file {
@@ -380,6 +398,11 @@ impl Config {
     /// Whether every client that comes by a network has shown a certificate.
     pub(crate) fn knows_clients(&self) -> bool {
         self.port == Port::Off && self.auth_clients() == AuthClients::Yes
+    }
+
+    /// Whether every client of the metrics and the dashboard has shown a certificate.
+    pub(crate) fn knows_readers(&self) -> bool {
+        self.http_tls && self.auth_clients() == AuthClients::Yes
     }
 
     /// Reads the options of a file: a name and a value on each line, as in a file of Redis's.

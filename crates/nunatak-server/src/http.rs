@@ -1,14 +1,20 @@
 //! A small HTTP server for the metrics and the dashboard, in a thread of its own.
 //!
 //! It answers `GET` and `HEAD`, once for each connection. Whatever clients send, it keeps few connections,
-//! for a short time, with few bytes of each.
+//! for a short time, with few bytes of each. Clients name a user of the server and its password, unless they are
+//! on this machine, or have shown a certificate, and the user `default` needs none.
 
+use crate::acl::DEFAULT;
+use crate::commands::table;
 use crate::dashboard::{Dashboard, PAGE};
+use crate::event::tls::TlsStream;
 use crate::metrics;
+use crate::protocol::request::{Args, Span};
 use crate::shared::Shared;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use prometheus_client::registry::Registry;
+use rustls::ServerConfig;
 use slab::Slab;
 use std::borrow::Cow;
 use std::error::Error;
@@ -31,9 +37,57 @@ const MOST_READS: usize = 16;
 /// How long a connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A socket, perhaps with a session of TLS.
+#[derive(Debug)]
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream>),
+}
+
+impl Stream {
+    fn socket(&mut self) -> &mut TcpStream {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => &mut stream.socket,
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Self::Tls(stream) = self else { return self.socket().read(buffer) };
+        let read = stream.read(buffer);
+        // A handshake has to be answered. What the socket does not take now waits until it does.
+        match stream.push() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => read,
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Writes what was taken and waits.
+    fn push(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            Self::Tls(stream) => stream.push(),
+        }
+    }
+
+    /// Tells the client that nothing follows.
+    fn close(&mut self) {
+        if let Self::Tls(stream) = self {
+            stream.close();
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     input: Vec<u8>,
     answer: Vec<u8>,
     written: usize,
@@ -56,6 +110,65 @@ pub(crate) struct Endpoint {
     connections: Slab<Connection>,
     shared: Arc<Shared>,
     content: Content,
+    access: Access,
+}
+
+/// Who may read.
+#[derive(Debug, Clone)]
+pub(crate) struct Access {
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// Whether every client has shown a certificate.
+    pub(crate) knows_clients: bool,
+}
+
+/// Decodes Base64 with its padding.
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let digits = text.trim_end_matches('=');
+    if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
+        return None;
+    }
+    let (mut bits, mut count, mut bytes) = (0_u32, 0, Vec::new());
+    for digit in digits.bytes() {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        (bits, count) = (bits << 6 | u32::from(value), count + 6);
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+/// Whether a client may read; if not, the status that says so.
+fn admit(
+    shared: &Shared,
+    is_known: bool,
+    headers: &[httparse::Header<'_>],
+) -> Result<(), &'static str> {
+    const UNKNOWN: &str = "401 Unauthorized";
+    if is_known && shared.acl.default_user().is_open() {
+        return Ok(());
+    }
+    let header = headers.iter().find(|it| it.name.eq_ignore_ascii_case("authorization"));
+    let header = header.and_then(|it| std::str::from_utf8(it.value).ok()).ok_or(UNKNOWN)?;
+    let (scheme, text) = header.split_once(' ').ok_or(UNKNOWN)?;
+    let pair =
+        decode(text.trim()).filter(|_| scheme.eq_ignore_ascii_case("basic")).ok_or(UNKNOWN)?;
+    let colon = pair.iter().position(|&byte| byte == b':').ok_or(UNKNOWN)?;
+    let (name, password) = (&pair[..colon], &pair[colon + 1..]);
+    let name = if name.is_empty() { DEFAULT } else { name };
+    let user = shared.acl.find(name).filter(|user| user.accepts(password)).ok_or(UNKNOWN)?;
+    // What is shown is what `INFO` tells.
+    let info = table::find(b"info").ok_or(UNKNOWN)?;
+    let spans = [Span { start: 0, end: 4 }];
+    user.check(info, Args::new(b"info", &spans)).map_err(|_| "403 Forbidden")
 }
 
 /// What an answer has beside its status.
@@ -118,13 +231,20 @@ fn answer(status: &str, body: &Body<'_>, with_text: bool) -> Vec<u8> {
 }
 
 fn refuse(status: &str) -> Vec<u8> {
-    let headers = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+    let headers = match &status[..3] {
+        "405" => "Allow: GET, HEAD\r\n",
+        "401" => "WWW-Authenticate: Basic realm=\"nunatak\", charset=\"UTF-8\"\r\n",
+        _ => "",
+    };
     let text = format!("{status}\n").into();
     answer(status, &Body { kind: "text/plain; charset=utf-8", headers, text }, true)
 }
 
 /// Answers a request; `None` if it is not complete.
-fn respond(input: &[u8], content: &Content) -> Option<Vec<u8>> {
+fn respond(
+    input: &[u8],
+    (content, shared, is_known): (&Content, &Shared, bool),
+) -> Option<Vec<u8>> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(input) {
@@ -134,6 +254,9 @@ fn respond(input: &[u8], content: &Content) -> Option<Vec<u8>> {
         }
         Err(_) => return Some(refuse("400 Bad Request")),
         Ok(httparse::Status::Complete(_)) => {}
+    }
+    if let Err(status) = admit(shared, is_known, request.headers) {
+        return Some(refuse(status));
     }
     let target = request.path.unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -149,7 +272,7 @@ fn respond(input: &[u8], content: &Content) -> Option<Vec<u8>> {
 
 impl Connection {
     /// Reads and writes what the socket has and takes. Returns whether there is more to come.
-    fn step(&mut self, content: &Content) -> io::Result<bool> {
+    fn step(&mut self, served: (&Content, &Shared, bool)) -> io::Result<bool> {
         while self.answer.is_empty() {
             let mut buffer = [0; 1024];
             match self.stream.read(&mut buffer) {
@@ -159,7 +282,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
-            self.answer = respond(&self.input, content).unwrap_or_default();
+            self.answer = respond(&self.input, served).unwrap_or_default();
         }
         while self.written < self.answer.len() {
             match self.stream.write(&self.answer[self.written..]) {
@@ -170,11 +293,17 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
+        match self.stream.push() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+            pushed => pushed?,
+        }
+        self.stream.close();
         // Bytes behind the request, if unread, would reset the connection and lose the answer.
-        self.stream.shutdown(Shutdown::Write)?;
+        let socket = self.stream.socket();
+        socket.shutdown(Shutdown::Write)?;
         let mut rest = [0; MOST_BYTES];
         for _ in 0..MOST_READS {
-            if !self.stream.read(&mut rest).is_ok_and(|read| read == rest.len()) {
+            if !socket.read(&mut rest).is_ok_and(|read| read == rest.len()) {
                 break;
             }
         }
@@ -186,14 +315,14 @@ impl Endpoint {
     pub(crate) fn bind(
         address: SocketAddr,
         shared: Arc<Shared>,
-        content: Content,
+        (content, access): (Content, Access),
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let mut listener = TcpListener::bind(address)?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         shared.wakers.lock().push(Arc::new(Waker::new(poll.registry(), WAKER)?));
         let address = listener.local_addr()?;
-        Ok(Self { poll, listener, address, connections: Slab::new(), shared, content })
+        Ok(Self { poll, listener, address, connections: Slab::new(), shared, content, access })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -226,9 +355,13 @@ impl Endpoint {
     }
 
     fn step(&mut self, index: usize) {
+        let is_known = self.address.ip().is_loopback() || self.access.knows_clients;
+        let served = (&self.content, &*self.shared, is_known);
         if let Some(connection) = self.connections.get_mut(index)
-            && !connection.step(&self.content).unwrap_or(false)
+            && !connection.step(served).unwrap_or(false)
         {
+            // What was wrong, if the client has not been told yet.
+            connection.stream.close();
             // Dropping the stream deregisters and closes it.
             self.connections.remove(index);
         }
@@ -250,11 +383,42 @@ impl Endpoint {
             if self.poll.registry().register(&mut stream, Token(entry.key()), interest).is_err() {
                 continue;
             }
+            let stream = match &self.access.tls {
+                None => Stream::Plain(stream),
+                Some(config) => match TlsStream::new(stream, Arc::clone(config)) {
+                    Ok(stream) => Stream::Tls(Box::new(stream)),
+                    Err(_) => continue,
+                },
+            };
             let deadline = Instant::now() + PATIENCE;
             let (input, answer) = (Vec::new(), Vec::new());
             let index = entry.key();
             entry.insert(Connection { stream, input, answer, written: 0, deadline });
             self.step(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decode;
+
+    #[test]
+    fn base64_is_decoded() {
+        for (text, bytes) in [
+            ("", Some(&b""[..])),
+            ("YQ==", Some(b"a")),
+            ("YWI=", Some(b"ab")),
+            ("YWJj", Some(b"abc")),
+            ("+/+/", Some(&[0xfb, 0xff, 0xbf])),
+            ("YWJjZA==", Some(b"abcd")),
+            ("YQ", None),
+            ("Y===", None),
+            ("====", None),
+            ("YW=j", None),
+            ("Y Jj", None),
+        ] {
+            assert_eq!(decode(text).as_deref(), bytes, "{text}");
         }
     }
 }

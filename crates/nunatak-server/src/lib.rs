@@ -54,6 +54,7 @@ mod session;
 mod settings;
 mod shared;
 mod slowlog;
+mod spikes;
 mod stats;
 mod store;
 mod timing;

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::event::janitor;
 use crate::event::listeners::{Listeners, TlsListener};
 use crate::event::worker::Worker;
-use crate::http::{Content, Endpoint};
+use crate::http::{Access, Content, Endpoint};
 use crate::replica::Target;
 use crate::replica::link::Link;
 use crate::settings::Settings;
@@ -41,6 +41,9 @@ pub enum ServeError {
     Address(String),
     /// The address is reached by other machines, and clients need neither a password nor a certificate.
     Unprotected(IpAddr),
+    /// The metrics or the dashboard are reached by other machines at this address, and clients need neither a
+    /// password nor a certificate.
+    Readable(SocketAddr),
     /// The first option needs the second one.
     Missing(&'static str, &'static str),
     /// There is neither a port nor a Unix socket to listen on.
@@ -70,6 +73,13 @@ impl fmt::Display for ServeError {
                     f,
                     "other machines reach {address}: set a password with --requirepass first, or \
                      let in only clients with certificates: --port off, --tls-auth-clients yes"
+                )
+            }
+            Self::Readable(address) => {
+                write!(
+                    f,
+                    "other machines reach {address}: set a password with --requirepass first, or \
+                     let in only clients with certificates: --http-tls yes, --tls-auth-clients yes"
                 )
             }
             Self::Missing(option, needs) => write!(f, "{option} needs {needs}"),
@@ -227,8 +237,16 @@ impl Server {
         if is_reached && acl.default_user().is_open() && !config.knows_clients() {
             return Err(ServeError::Unprotected(ip));
         }
-        let replication = tls::configure_replication(&config)?;
-        let tls = tls::configure(&config)?;
+        for address in [config.metrics_address, config.dashboard].into_iter().flatten() {
+            let is_reached = !address.ip().is_loopback() && !config.knows_readers();
+            if is_reached && acl.default_user().is_open() {
+                return Err(ServeError::Readable(address));
+            }
+        }
+        let (tls, node_tls) = (tls::configure(&config)?, tls::between_nodes(&config)?);
+        let primary_tls = tls::to_primary(&config)?;
+        let http_tls = tls.clone().filter(|_| config.http_tls);
+        let access = Access { tls: http_tls, knows_clients: config.knows_readers() };
         let tcp = port.map(|port| listen(SocketAddr::new(ip, port))).transpose()?;
         let tls = tls.zip(tls_port).map(|(config, port)| {
             let (socket, address) = listen(SocketAddr::new(ip, port))?;
@@ -249,8 +267,8 @@ impl Server {
         let seed = crate::sample::random_below(usize::MAX) as u64;
         let store = Store::new(spaces, seed);
         let primary = config.replicaof.as_deref().and_then(Target::parse);
-        let shared = Arc::new(Shared::new(store, settings, acl, cluster, primary));
-        let link = Link::new(&shared, replication);
+        let shared = Arc::new(Shared::new(store, settings, acl, (cluster, node_tls), primary));
+        let link = Link::new(&shared, primary_tls);
         let link = link.map_err(io_error("can't make the thread of a replica"))?;
         let workers: io::Result<Vec<Worker>> =
             (0..threads).map(|_| Worker::new(Arc::clone(&shared))).collect();
@@ -262,6 +280,7 @@ impl Server {
         let mut endpoints = Vec::new();
         let mut serve = |address: Option<SocketAddr>, content: Content, what| {
             let Some(address) = address else { return Ok(None) };
+            let content = (content, access.clone());
             let endpoint = Endpoint::bind(address, Arc::clone(&shared), content);
             let endpoint = endpoint.map_err(io_error(what))?;
             let address = endpoint.address();
@@ -449,6 +468,7 @@ fn with_file(args: &[OsString]) -> Result<Vec<OsString>, Box<dyn std::error::Err
 
 fn run(args: Vec<OsString>) -> Result<(), Box<dyn std::error::Error>> {
     let config = Config::parse_from(with_file(&args)?);
+    let http_tls = config.http_tls;
     let server = Server::bind(config)?;
     let stopper = server.stopper();
     let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
@@ -467,7 +487,7 @@ fn run(args: Vec<OsString>) -> Result<(), Box<dyn std::error::Error>> {
         tell!("ready at {}", path.display());
     }
     if let Some(address) = server.dashboard_address() {
-        tell!("the dashboard is at http://{address}/");
+        tell!("the dashboard is at {}://{address}/", if http_tls { "https" } else { "http" });
     }
     server.run()?;
     Ok(())

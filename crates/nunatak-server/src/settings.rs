@@ -40,6 +40,9 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
     }
 }
 
+/// The values of `acl-pubsub-default`.
+pub(crate) const CHANNELS: [&str; 2] = ["allchannels", "resetchannels"];
+
 /// The longest command: places in a buffer have 32 bits, and a buffer may be twice as long.
 const MOST_QUERY: usize = 1 << 30;
 
@@ -51,7 +54,7 @@ pub(crate) struct Settings {
     /// 0 if there is none.
     pub(crate) tls_port: u16,
     /// Options of TLS that do not change, with their names.
-    tls: [(&'static str, String); 4],
+    tls: [(&'static str, String); 5],
     pub(crate) threads: usize,
     pub(crate) file: Option<PathBuf>,
     pub(crate) durability: Durability,
@@ -71,6 +74,10 @@ pub(crate) struct Settings {
     /// Microseconds. Nothing is slow if it is negative.
     pub(crate) slow_log_limit: AtomicI64,
     pub(crate) slow_log_len: AtomicUsize,
+    /// Milliseconds. Nothing is an event if it is 0.
+    pub(crate) spike_limit: AtomicI64,
+    /// Whether new users may use all channels.
+    opens_channels: AtomicBool,
     pub(crate) acl_log_len: AtomicUsize,
     pub(crate) tracks_latency: AtomicBool,
     latency_percentiles: RwLock<Percentiles>,
@@ -110,6 +117,7 @@ impl Settings {
                 ("tls-auth-clients", auth_clients.into()),
                 ("tls-ca-cert-file", shown(&config.tls_ca_cert_file)),
                 ("tls-cert-file", shown(&config.tls_cert_file)),
+                ("tls-cluster", if config.tls_cluster { "yes" } else { "no" }.into()),
                 ("tls-key-file", shown(&config.tls_key_file)),
             ],
             threads,
@@ -132,6 +140,8 @@ impl Settings {
             ),
             slow_log_limit: AtomicI64::new(config.slowlog_log_slower_than),
             slow_log_len: AtomicUsize::new(config.slowlog_max_len),
+            spike_limit: AtomicI64::new(config.latency_monitor_threshold),
+            opens_channels: AtomicBool::new(config.opens_channels()),
             acl_log_len: AtomicUsize::new(config.acllog_max_len),
             tracks_latency: AtomicBool::new(config.latency_tracking),
             latency_percentiles: RwLock::new(
@@ -179,6 +189,16 @@ impl Settings {
         self.latency_percentiles.read().clone()
     }
 
+    /// Returns from when on commands are slow, in microseconds, and events, in milliseconds.
+    pub(crate) fn time_limits(&self) -> (i64, i64) {
+        (self.slow_log_limit.load(Relaxed), self.spike_limit.load(Relaxed))
+    }
+
+    /// Whether new users may use all channels.
+    pub(crate) fn opens_channels(&self) -> bool {
+        self.opens_channels.load(Relaxed)
+    }
+
     /// Whether a change is answered after a sync.
     pub(crate) fn syncs(&self) -> bool {
         self.file.is_some() && self.durability == Durability::Always
@@ -194,6 +214,7 @@ impl Settings {
         let map = self.cluster_map.as_ref().map(|path| path.display().to_string());
         let mut all = vec![
             ("aclfile", self.acl_file.clone()),
+            ("acl-pubsub-default", CHANNELS[usize::from(!self.opens_channels())].into()),
             ("acllog-max-len", self.acl_log_len.load(Relaxed).to_string()),
             ("appendfsync", fsync.into()),
             ("appendonly", if self.file.is_some() { "yes" } else { "no" }.into()),
@@ -203,7 +224,7 @@ impl Settings {
             ("cluster-enabled", if self.cluster_map.is_some() { "yes" } else { "no" }.into()),
             ("databases", self.databases.to_string()),
             ("io-threads", self.threads.to_string()),
-            ("latency-monitor-threshold", "0".into()),
+            ("latency-monitor-threshold", self.spike_limit.load(Relaxed).to_string()),
             (
                 "latency-tracking",
                 if self.tracks_latency.load(Relaxed) { "yes" } else { "no" }.into(),
@@ -259,6 +280,15 @@ impl Settings {
             }
             "acllog-max-len" => {
                 integer(value, 0).map(|value| self.acl_log_len.store(value as usize, Relaxed))
+            }
+            "latency-monitor-threshold" => {
+                integer(value, 0).map(|value| self.spike_limit.store(value, Relaxed))
+            }
+            "acl-pubsub-default" => {
+                let found = CHANNELS.iter().position(|known| known.eq_ignore_ascii_case(value));
+                let found = found.map(|at| self.opens_channels.store(at == 0, Relaxed));
+                let known = CHANNELS.join(", ");
+                found.ok_or(format!("argument(s) must be one of the following: {known}"))
             }
             "latency-tracking" => {
                 yes_or_no(value).map(|value| self.tracks_latency.store(value, Relaxed))

@@ -11,11 +11,13 @@ use crate::replica::{Replica, Target};
 use crate::sample::{for_random_keys, highest_of_part, random_below};
 use crate::settings::Settings;
 use crate::slowlog::SlowLog;
+use crate::spikes::Spikes;
 use crate::stats::Stats;
 use crate::store::Store;
 use crate::store::record::Record;
 use crate::store::space::Space;
 use parking_lot::{Mutex, RwLock};
+use rustls::ClientConfig;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -83,9 +85,12 @@ pub(crate) struct Shared {
     /// Which slots are here, in cluster mode.
     pub(crate) cluster: Option<Cluster>,
     pub(crate) replica: Replica,
+    /// How other nodes are reached, if by TLS.
+    pub(crate) node_tls: Option<Arc<ClientConfig>>,
     pub(crate) counters: Counters,
     pub(crate) stats: Stats,
     pub(crate) slow_log: SlowLog,
+    pub(crate) spikes: Spikes,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) monitors: Monitors,
     /// Seconds since 1970.
@@ -112,7 +117,7 @@ impl Shared {
         store: Store,
         settings: Settings,
         acl: Acl,
-        cluster: Option<Cluster>,
+        (cluster, node_tls): (Option<Cluster>, Option<Arc<ClientConfig>>),
         primary: Option<Target>,
     ) -> Self {
         let started = now().as_secs();
@@ -122,9 +127,11 @@ impl Shared {
             settings,
             acl,
             cluster,
+            node_tls,
             counters: Counters::default(),
             stats: Stats::default(),
             slow_log: SlowLog::default(),
+            spikes: Spikes::default(),
             subscriptions: Subscriptions::default(),
             monitors: Monitors::default(),
             started,

@@ -18,7 +18,7 @@ const GROUP: usize = 16;
 const EXACT: Duration = Duration::from_secs(1);
 /// How long slow groups have no effect afterwards.
 const REST: Duration = Duration::from_secs(9);
-/// A limit of the slow log below this many microseconds needs exact times.
+/// A limit of the slow log, or of events, below this many microseconds needs exact times.
 const LEAST_GROUPED: i64 = 10_000;
 
 /// A thread's clock.
@@ -35,6 +35,8 @@ pub(crate) struct Timing {
     group: Vec<u16>,
     /// What takes longer is slow.
     pub(crate) limit: Option<Duration>,
+    /// What takes longer is an event.
+    spike: Option<Duration>,
 }
 
 impl Default for Timing {
@@ -48,19 +50,23 @@ impl Default for Timing {
             exact_until: None,
             group: Vec::with_capacity(GROUP),
             limit: None,
+            spike: None,
         }
     }
 }
 
 impl Timing {
-    /// Begins a batch. `limit`: what the slow log's is in microseconds, if not negative.
-    pub(crate) fn begin(&mut self, commands: usize, limit: i64, is_tracked: bool) {
+    /// Begins a batch. `limit`: what the slow log's is in microseconds, if not negative. `spike`: that of
+    /// events in milliseconds, if positive.
+    pub(crate) fn begin(&mut self, commands: usize, (limit, spike): (i64, i64), is_tracked: bool) {
         let now = Instant::now();
         (self.begin, self.last) = (now, now);
         self.is_tracked = is_tracked;
         self.limit = u64::try_from(limit).ok().map(Duration::from_micros);
+        self.spike = u64::try_from(spike).ok().filter(|&it| it > 0).map(Duration::from_millis);
         self.is_exact = commands <= FEW
             || (0..LEAST_GROUPED).contains(&limit)
+            || (1..LEAST_GROUPED / 1000).contains(&spike)
             || self.exact_until.is_some_and(|until| now < until);
     }
 
@@ -72,6 +78,11 @@ impl Timing {
 
     pub(crate) fn is_slow(&self, time: Duration) -> bool {
         self.limit.is_some_and(|limit| time >= limit)
+    }
+
+    /// Whether a time is an event of `LATENCY`.
+    pub(crate) fn is_spike(&self, time: Duration) -> bool {
+        self.spike.is_some_and(|spike| time >= spike)
     }
 
     /// Makes a time of calls of what each took.
@@ -98,7 +109,7 @@ impl Timing {
             return;
         }
         let time = self.lap();
-        if self.is_slow(time) && self.has_rested(self.last) {
+        if (self.is_slow(time) || self.is_spike(time)) && self.has_rested(self.last) {
             self.exact_until = Some(self.last + EXACT);
         }
         let part = self.of_calls(time / self.group.len() as u32);
@@ -141,7 +152,7 @@ mod tests {
     use crate::stats::Stats;
 
     /// Runs some commands, and returns how many were timed by themselves.
-    fn timed(timing: &mut Timing, name: &str, count: usize, limit: i64) -> usize {
+    fn timed(timing: &mut Timing, name: &str, count: usize, limit: (i64, i64)) -> usize {
         let stats = Stats::default().add_worker();
         let command = table::find(name.as_bytes()).unwrap();
         timing.begin(count, limit, true);
@@ -160,14 +171,16 @@ mod tests {
     #[test]
     fn pipelines_are_timed_in_groups() {
         for (name, count, limit, expected) in [
-            ("set", FEW, 10_000, FEW),
-            ("set", 100, 10_000, 0),
-            ("set", 100, -1, 0),
-            ("set", 100, 9999, 100),
-            ("keys", 100, 10_000, 100),
+            ("set", FEW, (10_000, 0), FEW),
+            ("set", 100, (10_000, 0), 0),
+            ("set", 100, (-1, 0), 0),
+            ("set", 100, (9999, 0), 100),
+            ("set", 100, (-1, 10), 0),
+            ("set", 100, (-1, 9), 100),
+            ("keys", 100, (10_000, 0), 100),
         ] {
             let timed = timed(&mut Timing::default(), name, count, limit);
-            assert_eq!(timed, expected, "{name} {count} {limit}");
+            assert_eq!(timed, expected, "{name} {count} {limit:?}");
         }
     }
 
@@ -184,17 +197,17 @@ mod tests {
                 assert_eq!(timing.end_command(command, command.slot, &stats), None);
             }
         };
-        timing.begin(100, 10_000, true);
+        timing.begin(100, (10_000, 0), true);
         slow_group(&mut timing);
         let first = timing.exact_until.expect("a slow group");
         // Long enough for a thread that has to wait for the processor.
         timing.exact_until = Some(first + Duration::from_secs(1000));
-        assert_eq!(timed(&mut timing, "set", 100, 10_000), 100);
+        assert_eq!(timed(&mut timing, "set", 100, (10_000, 0)), 100);
         timing.exact_until = Some(first);
         assert!(!timing.has_rested(first + REST));
         assert!(timing.has_rested(first + REST + Duration::from_nanos(1)));
         timing.exact_until = Some(first - EXACT - REST);
-        assert_eq!(timed(&mut timing, "set", 100, 10_000), 0);
+        assert_eq!(timed(&mut timing, "set", 100, (10_000, 0)), 0);
         slow_group(&mut timing);
         assert!(timing.exact_until >= Some(first));
     }

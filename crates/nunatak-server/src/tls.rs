@@ -65,13 +65,66 @@ fn needed<'c>(
     path.as_deref().ok_or(ServeError::Missing(option, needs))
 }
 
-/// Reads certificates and keys. Returns the configuration of TLS, if it is on.
-pub(crate) fn configure(config: &Config) -> Result<Option<Arc<ServerConfig>>, ServeError> {
-    if config.tls_port.number().is_none() {
+/// Says why a certificate and its key can't be used.
+fn refuse_own(error: &Error, cert_file: &Path, key_file: &Path) -> ServeError {
+    match error {
+        Error::InconsistentKeys(_) => {
+            refuse(key_file, &format!("is not the key of {}", cert_file.display()))
+        }
+        Error::InvalidCertificate(_) => refuse(cert_file, error),
+        _ => refuse(key_file, error),
+    }
+}
+
+/// Reads what a client needs: the authorities of servers' certificates, perhaps a certificate of its own and
+/// the key.
+pub(crate) fn client(
+    ca_file: &Path,
+    own: Option<(&Path, &Path)>,
+) -> Result<Arc<ClientConfig>, ServeError> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| refuse(ca_file, &error))?
+        .with_root_certificates(authorities(ca_file)?);
+    let Some((cert_file, key_file)) = own else {
+        return Ok(Arc::new(builder.with_no_client_auth()));
+    };
+    let made = builder.with_client_auth_cert(certificates(cert_file)?, key(key_file)?);
+    made.map(Arc::new).map_err(|error| refuse_own(&error, cert_file, key_file))
+}
+
+/// Reads what the server needs to reach other nodes, if it reaches them by TLS. Its own certificate is that of
+/// its clients.
+pub(crate) fn between_nodes(config: &Config) -> Result<Option<Arc<ClientConfig>>, ServeError> {
+    if !config.tls_cluster {
         return Ok(None);
     }
-    let cert_file = needed(&config.tls_cert_file, ("--tls-port", "--tls-cert-file"))?;
-    let key_file = needed(&config.tls_key_file, ("--tls-port", "--tls-key-file"))?;
+    as_client("--tls-cluster", config).map(Some)
+}
+
+/// Reads what the server needs to follow a primary, if it does so by TLS.
+pub(crate) fn to_primary(config: &Config) -> Result<Option<Arc<ClientConfig>>, ServeError> {
+    if !config.tls_replication {
+        return Ok(None);
+    }
+    as_client("--tls-replication", config).map(Some)
+}
+
+/// Reads what the server needs to reach other servers, because of an option.
+fn as_client(option: &'static str, config: &Config) -> Result<Arc<ClientConfig>, ServeError> {
+    let ca_file = needed(&config.tls_ca_cert_file, (option, "--tls-ca-cert-file"))?;
+    client(ca_file, config.tls_cert_file.as_deref().zip(config.tls_key_file.as_deref()))
+}
+
+/// Reads certificates and keys. Returns the configuration of TLS, if it is on.
+pub(crate) fn configure(config: &Config) -> Result<Option<Arc<ServerConfig>>, ServeError> {
+    let option = match config.tls_port.number() {
+        Some(_) => "--tls-port",
+        None if config.http_tls => "--http-tls",
+        None => return Ok(None),
+    };
+    let cert_file = needed(&config.tls_cert_file, (option, "--tls-cert-file"))?;
+    let key_file = needed(&config.tls_key_file, (option, "--tls-key-file"))?;
     let auth = config.auth_clients();
     let provider = Arc::new(default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
@@ -91,35 +144,5 @@ pub(crate) fn configure(config: &Config) -> Result<Option<Arc<ServerConfig>>, Se
         builder.with_client_cert_verifier(verifier.build().map_err(|it| refuse(ca_file, &it))?)
     };
     let made = builder.with_single_cert(certificates(cert_file)?, key(key_file)?);
-    made.map(|made| Some(Arc::new(made))).map_err(|error| refuse_pair(cert_file, key_file, &error))
-}
-
-/// Says what is wrong with a certificate and its key.
-fn refuse_pair(cert_file: &Path, key_file: &Path, error: &Error) -> ServeError {
-    match error {
-        Error::InconsistentKeys(_) => {
-            refuse(key_file, &format!("is not the key of {}", cert_file.display()))
-        }
-        Error::InvalidCertificate(_) => refuse(cert_file, error),
-        _ => refuse(key_file, error),
-    }
-}
-
-/// Returns the configuration of the link to a primary, if it is to be encrypted.
-pub(crate) fn configure_replication(
-    config: &Config,
-) -> Result<Option<Arc<ClientConfig>>, ServeError> {
-    if !config.tls_replication {
-        return Ok(None);
-    }
-    let ca_file = needed(&config.tls_ca_cert_file, ("--tls-replication", "--tls-ca-cert-file"))?;
-    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
-    let builder =
-        builder.with_safe_default_protocol_versions().map_err(|error| refuse(ca_file, &error))?;
-    let builder = builder.with_root_certificates(authorities(ca_file)?);
-    let (Some(cert_file), Some(key_file)) = (&config.tls_cert_file, &config.tls_key_file) else {
-        return Ok(Some(Arc::new(builder.with_no_client_auth())));
-    };
-    let made = builder.with_client_auth_cert(certificates(cert_file)?, key(key_file)?);
-    made.map(|made| Some(Arc::new(made))).map_err(|error| refuse_pair(cert_file, key_file, &error))
+    made.map(|made| Some(Arc::new(made))).map_err(|error| refuse_own(&error, cert_file, key_file))
 }

@@ -61,27 +61,27 @@ pub fn check(kind: &str, cuts: Cuts<'_>) -> Checked<Found> {
 }
 
 /// The disk at the last flush before a cut.
-struct Disk {
+pub(super) struct Disk {
     bytes: Vec<u8>,
     /// Blocks that may hold something else than zeros.
     used: BTreeSet<usize>,
 }
 
 impl Disk {
-    fn new(bytes: Vec<u8>) -> Self {
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
         let blocks = bytes.chunks(BLOCK).enumerate();
         let used = blocks.filter(|(_, block)| block.iter().any(|&byte| byte != 0));
         let used = used.map(|(at, _)| at).collect();
         Self { bytes, used }
     }
 
-    fn write(&mut self, offset: usize, data: &[u8]) {
+    pub(super) fn write(&mut self, offset: usize, data: &[u8]) {
         self.bytes[offset..offset + data.len()].copy_from_slice(data);
         self.used.extend(offset / BLOCK..(offset + data.len()).div_ceil(BLOCK));
     }
 
     /// Writes the disk to a sparse file, with some sectors on top.
-    fn save(&self, path: &Path, sectors: &[(usize, &[u8])]) -> std::io::Result<()> {
+    pub(super) fn save(&self, path: &Path, sectors: &[(usize, &[u8])]) -> std::io::Result<()> {
         let file = File::create(path)?;
         file.set_len(self.bytes.len() as u64)?;
         for block in &self.used {
@@ -93,7 +93,7 @@ impl Disk {
 }
 
 /// Chooses which writes since the last flush have arrived, each as a whole, not at all, or torn.
-fn choose(log: &Log, entries: std::ops::Range<usize>, seed: u64) -> Vec<(usize, &[u8])> {
+pub(super) fn choose(log: &Log, entries: std::ops::Range<usize>, seed: u64) -> Vec<(usize, &[u8])> {
     let mut random = Random::new(seed);
     // Some images have nearly all writes, some nearly none.
     let (share, torn) = (random.below(9), random.below(3));

@@ -12,6 +12,7 @@
 mod images;
 mod log;
 mod operate;
+pub mod served;
 mod workload;
 
 pub use images::{Cuts, Found, check};

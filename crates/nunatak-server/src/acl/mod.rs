@@ -16,7 +16,7 @@ use log::AclLog;
 use parking_lot::{Mutex, RwLock};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use user::{User, join_selectors};
 
 /// The name of the user that each client is at first.
@@ -28,6 +28,8 @@ pub(crate) struct Acl {
     users: RwLock<Users>,
     version: AtomicU64,
     next_id: AtomicU64,
+    /// Whether new users may use all channels.
+    opens_channels: AtomicBool,
     file: Option<PathBuf>,
     /// Held while the file is read or written.
     using_file: Mutex<()>,
@@ -43,7 +45,7 @@ pub(crate) enum ChangeError {
 
 /// Returns the user `default` as it is with a password, or without one if that is empty.
 fn default_user(id: u64, password: &str) -> User {
-    let mut user = User::new(id, DEFAULT);
+    let mut user = User::new(id, DEFAULT, false);
     let password = match password {
         "" => "nopass".into(),
         password => format!(">{password}"),
@@ -61,6 +63,7 @@ impl Acl {
             users: RwLock::default(),
             version: AtomicU64::new(0),
             next_id: AtomicU64::new(1),
+            opens_channels: AtomicBool::new(config.opens_channels()),
             file: config.aclfile.clone(),
             using_file: Mutex::default(),
             log: AclLog::default(),
@@ -75,7 +78,7 @@ impl Acl {
         for text in &config.user {
             let words = file::words(text.as_bytes());
             let [name, rules @ ..] = &words[..] else { return Err("a user needs a name".into()) };
-            let user = file::define(User::new(this.next_id(), name), rules)
+            let user = file::define(this.new_user(name), rules)
                 .map_err(|error| format!("user '{}': {error}", String::from_utf8_lossy(name)))?;
             if users.insert(Arc::clone(&user.name), Arc::new(user)).is_some() {
                 return Err(format!("user '{}' is there twice", String::from_utf8_lossy(name)));
@@ -91,6 +94,16 @@ impl Acl {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
+    fn new_user(&self, name: &[u8]) -> User {
+        User::new(self.next_id(), name, self.opens_channels.load(Ordering::Relaxed))
+    }
+
+    /// Changes whether new users, and rules that are applied from now on, allow all channels.
+    pub(crate) fn open_channels(&self, opens: bool) {
+        // Relaxed: nothing else is ordered by it.
+        self.opens_channels.store(opens, Ordering::Relaxed);
+    }
+
     fn fill_in_default(&self, users: &mut Users, password: &str) {
         let default = || Arc::new(default_user(self.next_id(), password));
         users.entry(DEFAULT.into()).or_insert_with(default);
@@ -98,7 +111,7 @@ impl Acl {
 
     fn read(&self, path: &Path) -> Result<Users, String> {
         let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        file::parse(path, &text, |name| User::new(self.next_id(), name))
+        file::parse(path, &text, |name| self.new_user(name))
     }
 
     /// Returns a number that differs when a user has changed.
@@ -139,7 +152,8 @@ impl Acl {
         let rules = join_selectors(rules).map_err(|it| ChangeError::Unmatched(it.to_vec()))?;
         self.change(|users| {
             let known = users.get(name).map(|user| User::clone(user));
-            let mut user = known.unwrap_or_else(|| User::new(self.next_id(), name));
+            let mut user = known.unwrap_or_else(|| self.new_user(name));
+            user.opens_channels = self.opens_channels.load(Ordering::Relaxed);
             for rule in rules {
                 user.apply(&rule).map_err(|error| ChangeError::Rule(rule, error))?;
             }

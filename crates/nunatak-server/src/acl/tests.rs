@@ -25,9 +25,9 @@ fn lines_make_the_same_user() {
         "skip-sanitize-payload +client -client|kill -@connection +client|list",
     ] {
         let words = file::words(rules.as_bytes());
-        let user = file::define(User::new(1, b"u"), &words).unwrap();
+        let user = file::define(User::new(1, b"u", false), &words).unwrap();
         let line = user.line();
-        let again = file::define(User::new(1, b"u"), &file::words(&line)[2..]).unwrap();
+        let again = file::define(User::new(1, b"u", false), &file::words(&line)[2..]).unwrap();
         assert_eq!(again.line(), line);
         for call in ["get a", "set x 1", "config get x", "client kill x", "client list", "select 1"]
         {
@@ -39,7 +39,9 @@ fn lines_make_the_same_user() {
 #[test]
 fn unlimited_users_are_told_apart() {
     let unlimited = |rules: &str| {
-        file::define(User::new(1, b"u"), &file::words(rules.as_bytes())).unwrap().is_unlimited
+        file::define(User::new(1, b"u", false), &file::words(rules.as_bytes()))
+            .unwrap()
+            .is_unlimited
     };
     assert!(unlimited("~* &* +@all") && unlimited("(allkeys allchannels allcommands)"));
     assert!(unlimited("~* &* +@all -get +@all") && unlimited("~* &* +@fast +@slow"));
@@ -47,8 +49,8 @@ fn unlimited_users_are_told_apart() {
         assert!(!unlimited(limited), "{limited}");
     }
     // Every bit of the table stands for a command.
-    let all = file::define(User::new(1, b"u"), &[b"+@all"]).unwrap();
-    let none = User::new(1, b"u");
+    let all = file::define(User::new(1, b"u", false), &[b"+@all"]).unwrap();
+    let none = User::new(1, b"u", false);
     for command in table::COMMANDS.iter().filter(|it| !it.has(table::NO_AUTH)) {
         let call = [command.name, command.subcommands().first().unwrap_or(&"x")].join(" ");
         assert_ne!(check(&all, &call), Err(selector::Denied::Command), "{call}");

@@ -41,6 +41,14 @@ fn are_equal(a: &Hash, b: &Hash) -> bool {
     a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
+fn fresh_selector(opens_channels: bool) -> Selector {
+    let mut selector = Selector::none();
+    if opens_channels {
+        selector.apply(b"allchannels").expect("the rule is right");
+    }
+    selector
+}
+
 /// A user. It is never changed: a changed copy takes its place.
 #[derive(Debug, Clone)]
 pub(crate) struct User {
@@ -57,11 +65,13 @@ pub(crate) struct User {
     selectors: Vec<Selector>,
     /// Whether everything is allowed.
     pub(crate) is_unlimited: bool,
+    /// Whether what is made anew allows all channels: `acl-pubsub-default` when a rule is applied.
+    pub(crate) opens_channels: bool,
 }
 
 impl User {
     /// Returns a user that is off and may do nothing.
-    pub(crate) fn new(id: u64, name: &[u8]) -> Self {
+    pub(crate) fn new(id: u64, name: &[u8], opens_channels: bool) -> Self {
         Self {
             id,
             name: name.into(),
@@ -69,14 +79,15 @@ impl User {
             needs_no_password: false,
             sanitizes: None,
             passwords: Vec::new(),
-            selectors: vec![Selector::none()],
+            selectors: vec![fresh_selector(opens_channels)],
             is_unlimited: false,
+            opens_channels,
         }
     }
 
     /// Returns a user that may do everything, for commands that no client has sent.
     pub(crate) fn unlimited(name: &[u8]) -> Self {
-        Self { is_unlimited: true, ..Self::new(0, name) }
+        Self { is_unlimited: true, ..Self::new(0, name, true) }
     }
 
     /// Applies a rule. Some of it may have been applied if it fails.
@@ -100,14 +111,14 @@ impl User {
             [b'<', password @ ..] => self.remove_password(hash(password))?,
             [b'!', digits @ ..] => self.remove_password(parse_hash(digits)?)?,
             [b'(', rules @ .., b')'] => {
-                let mut selector = Selector::none();
+                let mut selector = fresh_selector(self.opens_channels);
                 let rules = rules.split(u8::is_ascii_whitespace).filter(|rule| !rule.is_empty());
                 rules.into_iter().try_for_each(|rule| selector.apply(rule))?;
                 self.selectors.push(selector);
             }
             _ if is("clearselectors") => self.selectors.truncate(1),
             _ if is("reset") => {
-                let fresh = Self::new(self.id, &self.name);
+                let fresh = Self::new(self.id, &self.name, self.opens_channels);
                 *self = Self { sanitizes: Some(true), ..fresh };
             }
             _ => self.selectors[0].apply(rule)?,

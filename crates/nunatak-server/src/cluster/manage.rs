@@ -3,6 +3,7 @@
 use super::change_file;
 use super::map::{Node, SlotMap, parse_range, show_range};
 use crate::protocol::client::{Answer, Connection, encode};
+use crate::tls;
 use clap::{Args, Subcommand};
 use std::error::Error;
 use std::fs;
@@ -80,6 +81,18 @@ pub struct Reach {
         hide_env_values = true
     )]
     pub password: String,
+    /// Connect by TLS.
+    #[arg(long, requires = "cacert")]
+    pub tls: bool,
+    /// The authorities of the nodes' certificates.
+    #[arg(long, value_name = "PATH", requires = "tls")]
+    pub cacert: Option<PathBuf>,
+    /// A certificate, if nodes need one of their clients.
+    #[arg(long, value_name = "PATH", requires_all = ["tls", "key"])]
+    pub cert: Option<PathBuf>,
+    /// The private key of the certificate.
+    #[arg(long, value_name = "PATH", requires = "cert")]
+    pub key: Option<PathBuf>,
 }
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
@@ -133,7 +146,10 @@ fn make(path: &Path, nodes: &[String]) -> Done {
 impl Reach {
     fn connect(&self, node: &Node) -> Done<Connection> {
         let named = |error: io::Error| format!("{} at {}: {error}", node.name, node.address());
-        let mut connection = Connection::open(&node.host, node.port, PATIENCE).map_err(named)?;
+        let own = self.cert.as_deref().zip(self.key.as_deref());
+        let tls = self.cacert.as_deref().map(|ca_file| tls::client(ca_file, own)).transpose()?;
+        let connection = Connection::open(&node.host, node.port, PATIENCE, tls.as_ref());
+        let mut connection = connection.map_err(named)?;
         if !self.password.is_empty() {
             connection.run(&[b"AUTH", self.password.as_bytes()]).map_err(named)?;
         }

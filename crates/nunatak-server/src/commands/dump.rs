@@ -166,8 +166,9 @@ pub(super) fn migrate(context: &mut Context<'_>, args: Args<'_>) -> Done {
         return fail!("ERR MIGRATE is not allowed in transactions");
     }
     let (shared, db) = (context.shared, context.session.db);
-    let mut target = Connection::open(&migrate.host, migrate.port, migrate.timeout)
-        .map_err(|error| io_error("connecting to", &error))?;
+    let mut target =
+        Connection::open(&migrate.host, migrate.port, migrate.timeout, shared.node_tls.as_ref())
+            .map_err(|error| io_error("connecting to", &error))?;
     let mut greeting = Vec::new();
     if !migrate.credentials.is_empty() {
         let words = once(&b"AUTH"[..]).chain(migrate.credentials.iter().copied());

@@ -2,7 +2,8 @@
 
 use super::context::{Context, Done, Fail, NOT_FLOAT, NOT_INTEGER, WRONG_TYPE, fail};
 use super::keys::ScanOptions;
-use crate::protocol::numbers::{add_floats, parse_float, parse_i64, parse_u64};
+use crate::protocol::extended::{Number, add_floats};
+use crate::protocol::numbers::{parse_i64, parse_u64};
 use crate::protocol::reply::Reply;
 use crate::protocol::request::Args;
 use crate::store::record::{Kind, Record, push_item};
@@ -217,13 +218,12 @@ pub(super) fn hincrby(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 pub(super) fn hincrbyfloat(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    parse_float(args.at(3)).ok_or(NOT_FLOAT)?;
+    let by = Number::parse(args.at(3)).ok_or(NOT_FLOAT)?;
     let sum = change_field(context, args, |value| {
-        let value = value.unwrap_or(b"0");
-        if parse_float(value).is_none() {
+        let Some(value) = Number::parse(value.unwrap_or(b"0")) else {
             return fail!("ERR hash value is not a float");
-        }
-        match add_floats(value, args.at(3)) {
+        };
+        match add_floats(value, by) {
             Some(sum) => Ok(sum),
             None => fail!("ERR increment would produce NaN or Infinity"),
         }

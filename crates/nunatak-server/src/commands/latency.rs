@@ -1,9 +1,11 @@
-//! `LATENCY`: how long the calls of each command took. Events are not monitored.
+//! `LATENCY`: how long the calls of each command took, and which took longer than a limit.
 
 use super::context::{Context, Done, Fail};
 use super::table::{self, COMMANDS, Command};
 use crate::histogram::Histogram;
 use crate::protocol::request::Args;
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
 
 const HELP: [&str; 17] = [
     "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -25,9 +27,65 @@ const HELP: [&str; 17] = [
     "    Prints this help.",
 ];
 
-const DIAGNOSIS: &str = "Nothing to report: this server does not monitor latency events \
-    (latency-monitor-threshold is 0). LATENCY HISTOGRAM and INFO latencystats tell how long the calls of \
-    each command took, SLOWLOG GET which commands were slow.\n";
+const OFF: &str = "Nothing to report: latency events are not monitored. CONFIG SET latency-monitor-threshold sets \
+    from how many milliseconds on a command is one. LATENCY HISTOGRAM and INFO latencystats tell how long the \
+    calls of each command took, SLOWLOG GET which commands were slow.\n";
+
+const NONE: &str =
+    "Nothing to report: no command took latency-monitor-threshold milliseconds or longer.\n";
+
+const ADVICE: &str = "\nSLOWLOG GET names the commands, if slowlog-log-slower-than is small enough. A set or a hash is copied \
+    for each change: large ones are slow. With --durability always a change waits for the disk. If fast-command is \
+    slow, other programs have the processor.\n";
+
+/// Describes all events.
+fn diagnosis(context: &Context<'_>) -> String {
+    let events = context.shared.spikes.all();
+    if events.is_empty() {
+        let is_off = context.shared.settings.spike_limit.load(Relaxed) == 0;
+        return if is_off { OFF } else { NONE }.into();
+    }
+    let mut text = String::from("Commands took long:\n\n");
+    for (number, (event, series)) in (1..).zip(&events) {
+        let count = series.spikes.len() as u64;
+        let mean = series.spikes.iter().map(|spike| spike.millis).sum::<u64>() / count.max(1);
+        let apart = series.spikes.iter().map(|spike| spike.millis.abs_diff(mean)).sum::<u64>();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{number}. {event}: {count} latency spikes (average {mean}ms, mean deviation {}ms). \
+             Worst all time event {}ms.",
+            apart / count.max(1),
+            series.longest
+        );
+    }
+    text + ADVICE
+}
+
+/// Writes the samples of an event.
+fn history(context: &mut Context<'_>, event: &[u8]) {
+    let spikes = context.shared.spikes.of(event).unwrap_or_default().spikes;
+    context.reply.array(spikes.len());
+    for spike in spikes {
+        context.reply.array(2);
+        context.reply.integer(spike.at as i64);
+        context.reply.integer(spike.millis as i64);
+    }
+}
+
+/// Writes the last sample of each event, and the longest time.
+fn latest(context: &mut Context<'_>) {
+    let events = context.shared.spikes.all();
+    context.reply.array(events.len());
+    for (event, series) in events {
+        let last = series.spikes.back();
+        context.reply.array(4);
+        context.reply.text(event);
+        context.reply.integer(last.map_or(0, |it| it.at) as i64);
+        context.reply.integer(last.map_or(0, |it| it.millis) as i64);
+        context.reply.integer(series.longest as i64);
+    }
+}
 
 /// Returns the histograms of a command, and of its subcommands, with their names.
 fn of_command(
@@ -79,20 +137,29 @@ pub(super) fn latency(context: &mut Context<'_>, args: Args<'_>) -> Done {
         let text = format!("ERR wrong number of arguments for 'latency|{name}' command");
         return Err(Fail::new(text));
     }
-    let reply = &mut context.reply;
     if args.is(1, "HISTOGRAM") {
         histogram(context, args);
-    } else if args.is(1, "LATEST") || args.is(1, "HISTORY") {
-        reply.array(0);
+    } else if args.is(1, "LATEST") {
+        latest(context);
+    } else if args.is(1, "HISTORY") {
+        history(context, args.at(2));
     } else if args.is(1, "RESET") {
-        reply.integer(0);
+        let is_named = |event: &str| {
+            args.len() == 2 || args.from(2).any(|name| name.eq_ignore_ascii_case(event.as_bytes()))
+        };
+        let count = context.shared.spikes.forget(is_named);
+        context.reply.count(count);
     } else if args.is(1, "GRAPH") {
         let event = String::from_utf8_lossy(args.at(2));
-        return Err(Fail::new(format!("ERR No samples available for event '{event}'")));
+        let Some(series) = context.shared.spikes.of(args.at(2)) else {
+            return Err(Fail::new(format!("ERR No samples available for event '{event}'")));
+        };
+        context.reply.verbatim(&series.graph(&event, context.now / 1000));
     } else if args.is(1, "DOCTOR") {
-        reply.verbatim(DIAGNOSIS);
+        let text = diagnosis(context);
+        context.reply.verbatim(&text);
     } else if args.is(1, "HELP") {
-        reply.help(&HELP);
+        context.reply.help(&HELP);
     } else {
         return Err(super::unknown_subcommand(args));
     }

@@ -2,10 +2,11 @@
 
 use super::context::{Context, Done, fail};
 use super::pubsub::subscriber;
-use super::table::{ADMIN, Command};
+use super::table::{ADMIN, Command, FAST};
 use crate::protocol::request::Args;
 use crate::session::Session;
 use crate::shared::Shared;
+use crate::spikes::Spike;
 use std::borrow::Cow;
 use std::io::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
@@ -109,20 +110,31 @@ pub(super) fn count_call(
         stats.errors.add(1);
     }
     let time = context.timing.end_command(command, slot, stats);
-    let is_slow = time.is_some_and(|time| context.timing.is_slow(time));
+    let is_slow =
+        time.is_some_and(|time| context.timing.is_slow(time) || context.timing.is_spike(time));
     (is_slow || context.shared.monitors.are_any()).then(|| time.unwrap_or_default())
 }
 
-/// Tells a command that was run to the monitors, and to the slow log, if it was slow. There, the commands
-/// of a transaction stand for `EXEC`.
+/// Tells a command that was run to the monitors, and to the events and the slow log, if it was slow. In the
+/// slow log the commands of a transaction stand for `EXEC`.
 #[cold]
 pub(crate) fn tell(context: &mut Context<'_>, command: &Command, args: Args<'_>, time: Duration) {
+    if context.timing.is_spike(time) {
+        note_spike(context.shared, command, (context.now, time));
+    }
     if context.timing.is_slow(time) && command.name != "exec" {
         log_slow(context.shared, context.session, shown(command, args), (context.now, time));
     }
     if context.shared.monitors.are_any() && !command.has(ADMIN) {
         tell_monitors(context, command, args);
     }
+}
+
+/// Adds a command to the events of `LATENCY`. `now`: milliseconds since 1970.
+#[cold]
+pub(crate) fn note_spike(shared: &Shared, command: &Command, (now, time): (u64, Duration)) {
+    let event = if command.has(FAST) { "fast-command" } else { "command" };
+    shared.spikes.add(event, Spike { at: now / 1000, millis: time.as_millis() as u64 });
 }
 
 /// Adds a command to the slow log. `now`: milliseconds since 1970.

@@ -40,6 +40,9 @@ pub(super) fn config(context: &mut Context<'_>, args: Args<'_>) -> Done {
             if name.starts_with("replica-") || name.starts_with("slave-") {
                 context.shared.replica.fit(settings);
             }
+            if name == "acl-pubsub-default" {
+                context.shared.acl.open_channels(settings.opens_channels());
+            }
             if name.starts_with("maxmemory") {
                 context.shared.fit_ages();
             }

@@ -2,7 +2,8 @@
 
 use super::context::{Context, Done, Fail, NOT_FLOAT, NOT_INTEGER, SYNTAX, WRONG_TYPE, fail};
 use super::expiry::{Unit, deadline};
-use crate::protocol::numbers::{add_floats, parse_float, parse_i64};
+use crate::protocol::extended::{Number, add_floats};
+use crate::protocol::numbers::parse_i64;
 use crate::protocol::request::Args;
 use crate::store::record::{Kind, Record};
 
@@ -268,9 +269,9 @@ pub(super) fn decrby(context: &mut Context<'_>, args: Args<'_>) -> Done {
 pub(super) fn incrbyfloat(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let mut text = String::new();
     change(context, args.at(1), |value, next| {
-        let value = value.unwrap_or(b"0");
-        parse_float(value).and(parse_float(args.at(2))).ok_or(NOT_FLOAT)?;
-        match add_floats(value, args.at(2)) {
+        let value = Number::parse(value.unwrap_or(b"0")).ok_or(NOT_FLOAT)?;
+        let by = Number::parse(args.at(2)).ok_or(NOT_FLOAT)?;
+        match add_floats(value, by) {
             Some(sum) => text = sum,
             None => return fail!("ERR increment would produce NaN or Infinity"),
         }

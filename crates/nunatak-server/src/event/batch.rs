@@ -137,8 +137,8 @@ impl Batch {
         now: u64,
     ) {
         let Self { active, entries, spans, scratch, wakes, timing, .. } = self;
-        let (limit, tracks) = (&shared.settings.slow_log_limit, &shared.settings.tracks_latency);
-        timing.begin(entries.len(), limit.load(Relaxed), tracks.load(Relaxed));
+        let (limits, tracks) = (shared.settings.time_limits(), &shared.settings.tracks_latency);
+        timing.begin(entries.len(), limits, tracks.load(Relaxed));
         let (hits, misses, keys) = (0, 0, 0);
         let ages = shared.ages();
         let ages = ages.as_deref();
@@ -388,6 +388,9 @@ impl<'r> Run<'r> {
             let counters = self.stats.command(command.slot);
             counters.calls.add(1);
             counters.add_time(of_calls);
+            if self.timing.is_spike(part) {
+                commands::monitor::note_spike(self.shared, command, (self.now, part));
+            }
             if self.timing.is_slow(part) {
                 let args = commands::monitor::shown(command, self.args(entry, active));
                 let session = &connections[active[entry.of].index].session;

@@ -4,5 +4,5 @@ mod batch;
 mod connection;
 pub(crate) mod janitor;
 pub(crate) mod listeners;
-mod tls;
+pub(crate) mod tls;
 pub(crate) mod worker;

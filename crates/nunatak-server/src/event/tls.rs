@@ -22,7 +22,7 @@ thread_local! {
 /// A socket with a session of TLS.
 #[derive(Debug)]
 pub(crate) struct TlsStream {
-    pub(super) socket: TcpStream,
+    pub(crate) socket: TcpStream,
     session: ServerConnection,
     /// Bytes from the socket. Those in `start..end` were not decrypted yet.
     encrypted: Vec<u8>,
@@ -40,7 +40,7 @@ impl TlsStream {
     }
 
     /// Reads what the client has sent. If that is less than asked for, the socket is empty.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.encrypted.is_empty() {
             self.encrypted = SPARE.take();
             self.encrypted.resize(READ, 0);
@@ -102,7 +102,7 @@ impl TlsStream {
     }
 
     /// Encrypts bytes, and writes what the socket takes. Takes none while earlier ones wait.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.push()?;
         let taken = self.session.writer().write(bytes)?;
         match self.push() {
@@ -112,7 +112,7 @@ impl TlsStream {
     }
 
     /// Writes encrypted bytes until none are held.
-    pub(super) fn push(&mut self) -> io::Result<()> {
+    pub(crate) fn push(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut self.socket) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -124,7 +124,7 @@ impl TlsStream {
     }
 
     /// Whether encrypted bytes wait for the socket: of replies, or of a handshake.
-    pub(super) fn is_holding(&self) -> bool {
+    pub(crate) fn is_holding(&self) -> bool {
         self.session.wants_write()
     }
 
@@ -138,7 +138,7 @@ impl TlsStream {
     }
 
     /// Tells the client that nothing follows, or what was wrong, if the socket takes that.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.session.send_close_notify();
         // A client that does not read sees the end of the socket only.
         let _ = self.push();

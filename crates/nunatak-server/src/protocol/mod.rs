@@ -1,6 +1,7 @@
 //! Redis's protocol: requests as they arrive, replies as they leave.
 
 pub(crate) mod client;
+pub(crate) mod extended;
 pub(crate) mod glob;
 pub(crate) mod numbers;
 pub(crate) mod reply;

@@ -228,8 +228,8 @@ impl Applier {
         loop {
             let malformed = self.parse(settings.max_bulk.load(Relaxed));
             let entries = std::mem::take(&mut self.entries);
-            let slow = settings.slow_log_limit.load(Relaxed);
-            self.timing.begin(entries.len(), slow, settings.tracks_latency.load(Relaxed));
+            let limits = settings.time_limits();
+            self.timing.begin(entries.len(), limits, settings.tracks_latency.load(Relaxed));
             (stream.now, stream.ages) = (now().as_millis() as u64, stream.shared.ages());
             let done = self.run_entries(&entries, source, stream);
             let latency = self.timing.end(&self.stats);

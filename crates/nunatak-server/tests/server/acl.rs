@@ -197,6 +197,28 @@ const SCRIPTS: &[&[Step]] = &[
         (1, "SSUBSCRIBE other"),
         (1, "PING"),
     ],
+    // Which channels new users, selectors and users that are reset may use.
+    &[
+        (0, "CONFIG GET acl-pubsub-default"),
+        (0, "ACL SETUSER a on nopass (+get)"),
+        (0, "CONFIG SET acl-pubsub-default some"),
+        (0, "CONFIG SET acl-pubsub-default AllChannels"),
+        (0, "CONFIG GET acl-pubsub-default"),
+        (0, "ACL GETUSER a"),
+        (0, "ACL SETUSER a (+set)"),
+        (0, "ACL SETUSER b on nopass +@pubsub"),
+        (0, "ACL LIST"),
+        (1, "AUTH b x"),
+        (1, "PUBLISH any x"),
+        (0, "CONFIG SET acl-pubsub-default resetchannels"),
+        (1, "PUBLISH any x"),
+        (0, "ACL SETUSER a reset"),
+        (0, "ACL GETUSER a"),
+        (0, "CONFIG SET acl-pubsub-default allchannels"),
+        (0, "ACL SETUSER a reset"),
+        (0, "ACL GETUSER a"),
+        (0, "CONFIG SET acl-pubsub-default resetchannels"),
+    ],
     // A selector that comes closest tells the error.
     &[
         (0, "ACL SETUSER a on nopass +get ~a (+set ~b) (+publish &c) (+mget ~a ~b)"),

@@ -111,6 +111,12 @@ fn times_of_commands_are_told_as_redis_tells_them() {
             "CONFIG GET latency-tracking",
             "CONFIG GET latency-tracking-info-percentiles",
             "CONFIG GET latency-monitor-threshold",
+            "CONFIG SET latency-monitor-threshold -1",
+            "CONFIG SET latency-monitor-threshold x",
+            "CONFIG SET latency-monitor-threshold 1000000",
+            "LATENCY LATEST",
+            "CONFIG GET latency-monitor-threshold",
+            "CONFIG SET latency-monitor-threshold 0",
             "CONFIG SET latency-tracking maybe",
             "CONFIG SET latency-tracking-info-percentiles 101",
             "CONFIG SET latency-tracking-info-percentiles x",
@@ -155,4 +161,101 @@ fn times_of_commands_are_told_as_redis_tells_them() {
     }
     let [ours, theirs] = [ours.run("LATENCY HISTOGRAM"), theirs.run("LATENCY HISTOGRAM")];
     assert_eq!(calls(ours, '*'), calls(theirs, '*'));
+}
+
+/// Returns the events of `LATENCY LATEST`: the name, the last time, the last and the longest duration.
+fn latest<S: Read + Write>(client: &mut Client<S>) -> Vec<(String, [u64; 3])> {
+    let Reply::Many(_, events) = client.run("LATENCY LATEST") else { panic!("no events") };
+    let event = |event: Reply| match event {
+        Reply::Many(_, fields) if fields.len() == 4 => {
+            let Reply::Bulk(name) = &fields[0] else { panic!("{fields:?}") };
+            let name = String::from_utf8_lossy(name).into_owned();
+            (name, [integer(&fields[1]), integer(&fields[2]), integer(&fields[3])])
+        }
+        other => panic!("{other:?}"),
+    };
+    let mut events: Vec<_> = events.into_iter().map(event).collect();
+    events.sort();
+    events
+}
+
+/// Slow commands: one alone, one in a transaction, and one of those that are fast as a rule.
+fn run_slow<S: Read + Write>(client: &mut Client<S>) {
+    let members: Vec<String> = (0..200_000).map(|it| format!("member{it}")).collect();
+    let add: Vec<&str> =
+        ["SADD", "set"].into_iter().chain(members.iter().map(String::as_str)).collect();
+    client.run("CONFIG SET latency-monitor-threshold 1");
+    client.send(&encode(&add));
+    assert_eq!(client.read(), Reply::Line(":200000".into()));
+    for command in ["MULTI", "SUNIONSTORE other set set", "EXEC"] {
+        client.run(command);
+    }
+    client.run("CONFIG SET latency-monitor-threshold 0");
+    client.run("SUNIONSTORE other set set");
+}
+
+#[test]
+fn slow_commands_are_events() {
+    let Some(redis) = Redis::start() else { return };
+    let local = Local::start(&["--threads=1"]);
+    let (mut ours, mut theirs) = (local.client(), redis.client());
+    for (name, events) in [("ours", run_and_look(&mut ours)), ("theirs", run_and_look(&mut theirs))]
+    {
+        // `SADD` is fast, as the table of commands says, `SUNIONSTORE` is not.
+        let names: Vec<&str> = events.iter().map(|it| it.0.as_str()).collect();
+        assert_eq!(names, ["command", "fast-command"], "{name}");
+        for (event, [at, last, longest]) in events {
+            assert!(at > 1_700_000_000 && (1..=longest).contains(&last), "{name}: {event}");
+        }
+    }
+    for command in
+        ["LATENCY RESET nosuch", "LATENCY RESET Command", "LATENCY RESET", "LATENCY LATEST"]
+    {
+        assert_eq!(ours.run(command), theirs.run(command), "{command}");
+    }
+}
+
+/// Makes events, and compares the replies about them with each other.
+fn run_and_look<S: Read + Write>(client: &mut Client<S>) -> Vec<(String, [u64; 3])> {
+    run_slow(client);
+    let events = latest(client);
+    for (event, [at, last, longest]) in &events {
+        let Reply::Many(_, samples) = client.run(&format!("LATENCY HISTORY {event}")) else {
+            panic!("no samples")
+        };
+        let numbers = |it: &Reply| match it {
+            Reply::Many(_, pair) => [integer(&pair[0]), integer(&pair[1])],
+            other => panic!("{other:?}"),
+        };
+        let samples: Vec<_> = samples.iter().map(numbers).collect();
+        assert_eq!(samples.last(), Some(&[*at, *last]));
+        assert_eq!(samples.iter().map(|it| it[1]).max(), Some(*longest));
+        let graph = client.line(&format!("LATENCY GRAPH {event}"));
+        let head = format!("{event} - high {longest} ms, low ");
+        assert!(graph.starts_with(&head) && graph.lines().count() > 6, "{graph}");
+        assert!(
+            client
+                .line("LATENCY DOCTOR")
+                .contains(&format!(". {event}: {} latency", samples.len()))
+        );
+    }
+    events
+}
+
+/// Lookups that are made together are events, too.
+#[test]
+fn slow_lookups_of_pipelines_are_events() {
+    let local = Local::start(&["--threads=1", "--latency-monitor-threshold=1"]);
+    let mut client = local.client();
+    let value = "x".repeat(60_000_000);
+    client.send(&encode(&["SET", "long", &value]));
+    assert_eq!(client.read(), Reply::Line("+OK".into()));
+    client.run("LATENCY RESET");
+    // The first of them is slow. Its reply makes the others wait: they run by themselves.
+    let lookups = [encode(&["GET", "long"]), encode(&["GET", "nothing"]).repeat(9)].concat();
+    client.send(&lookups);
+    assert!(matches!(client.read(), Reply::Bulk(it) if it.len() == value.len()));
+    (0..9).for_each(|_| assert_eq!(client.read(), Reply::Line("$-1".into())));
+    let events: Vec<_> = latest(&mut client).into_iter().map(|it| it.0).collect();
+    assert_eq!(events, ["fast-command"]);
 }

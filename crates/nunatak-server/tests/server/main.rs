@@ -8,6 +8,9 @@ mod connections;
 mod dashboard;
 mod differential;
 mod eviction;
+mod floats;
+#[cfg(target_os = "linux")]
+mod full;
 #[cfg(target_os = "linux")]
 mod killed;
 mod latency;
@@ -16,7 +19,9 @@ mod monitoring;
 mod primary;
 mod proxy;
 mod pubsub;
+mod readers;
 mod replica;
 mod replica_faults;
 mod tls;
+mod tls_cluster;
 mod transactions;

@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-type Tls = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
 
 /// An authority, the server's certificate, a client's, and one that another authority has given.
 pub(crate) struct Files(tempfile::TempDir);
@@ -59,7 +59,7 @@ impl Files {
         Self(directory)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
@@ -68,7 +68,7 @@ impl Files {
     }
 
     /// The flags of a server with a port for TLS, and others.
-    fn flags(&self, others: &[&str]) -> Vec<String> {
+    pub(crate) fn flags(&self, others: &[&str]) -> Vec<String> {
         let own =
             [self.flag("tls-cert-file", "server.pem"), self.flag("tls-key-file", "server.key")];
         let all = [&["--tls-port=any"], others].concat();
@@ -86,7 +86,7 @@ impl Files {
     }
 
     /// The configuration of a client that trusts an authority, perhaps with a certificate of its own.
-    fn trusting(&self, ca: &str, own: Option<&str>) -> ClientConfig {
+    pub(crate) fn trusting(&self, ca: &str, own: Option<&str>) -> ClientConfig {
         self.speaking(&[&TLS13, &TLS12], ca, own)
     }
 
@@ -123,7 +123,7 @@ fn session(config: ClientConfig) -> ClientConnection {
     ClientConnection::new(Arc::new(config), name).expect("a session")
 }
 
-fn connect(config: ClientConfig, address: SocketAddr) -> Tls {
+pub(crate) fn connect(config: ClientConfig, address: SocketAddr) -> Tls {
     let socket = TcpStream::connect(address).expect("a connection");
     socket.set_nodelay(true).expect("an option");
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");

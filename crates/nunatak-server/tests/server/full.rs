@@ -1,0 +1,134 @@
+//! A transaction for which the file has no room is refused as a whole, and the server goes on.
+
+use crate::common::{Client, Process, Reply, encode};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Starts a server whose files can't be longer than so many bytes.
+fn start(file: &Path, durability: &str, most: usize) -> (Process, SocketAddr) {
+    // Without the trap the signal would end the process.
+    let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", most / 512);
+    let mut child = Command::new("sh")
+        .args([
+            "-c",
+            &script,
+            "sh",
+            env!("CARGO_BIN_EXE_nunatak-server"),
+            "--port=0",
+            "--threads=1",
+        ])
+        .args([format!("--file={}", file.display()), format!("--durability={durability}")])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the server");
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    while line.is_empty() || line.contains("of the log") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).expect("a line") > 0, "the server has ended");
+    }
+    // What it says later has to go somewhere.
+    std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+    let address = line.trim().rsplit(' ').next().and_then(|address| address.parse().ok());
+    (Process(child), address.unwrap_or_else(|| panic!("the server does not start: {line}")))
+}
+
+/// Sends commands in a transaction, and returns the reply of `EXEC`.
+fn transaction(client: &mut Client, commands: &[Vec<&str>]) -> Reply {
+    assert_eq!(client.line("MULTI"), "+OK");
+    for command in commands {
+        client.send(&encode(command));
+        assert_eq!(client.read(), Reply::Line("+QUEUED".into()));
+    }
+    client.run("EXEC")
+}
+
+/// What the transaction changes.
+const KEYS: &str = "MGET first counter removed other last";
+
+fn texts(reply: Reply) -> Vec<Option<String>> {
+    let Reply::Many(_, items) = reply else { panic!("{reply:?}") };
+    let text = |item| match item {
+        Reply::Bulk(bytes) => Some(String::from_utf8(bytes).expect("a text")),
+        _ => None,
+    };
+    items.into_iter().map(text).collect()
+}
+
+fn a_refused_transaction_changes_nothing(durability: &str, most: usize) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("data.map");
+    let (mut process, address) = start(&file, durability, most);
+    let mut client = Client::connect(address);
+    client.run("MSET first old counter 7 removed there");
+    client.run("SADD set a b");
+    client.run("HSET hash field old");
+    let before = texts(client.run(KEYS));
+    let value = "x".repeat(30_000);
+    let set = |client: &mut Client, key: String| {
+        client.send(&encode(&["SET", &key, &value]));
+        match client.read() {
+            Reply::Line(line) => line,
+            other => panic!("{other:?}"),
+        }
+    };
+    let fills = |number: &usize| set(&mut client, format!("filler:{number}")) != "+OK";
+    let count = (0..).find(fills).unwrap();
+    assert!(count > 100, "{count}");
+    let block = [
+        vec!["SET", "first", "new"],
+        vec!["INCR", "counter"],
+        vec!["DEL", "removed"],
+        vec!["SADD", "set", "c"],
+        vec!["HSET", "hash", "field", "new"],
+        vec!["SET", "other", &value],
+        vec!["SET", "last", "new"],
+    ];
+    let mut other = Client::connect(address);
+    let has_nothing_of_it = |client: &mut Client| {
+        assert_eq!(texts(client.run(KEYS)), before);
+        assert_eq!(client.line("SCARD set"), ":2");
+        assert_eq!(client.line("HGET hash field"), "old");
+        assert_eq!(client.line("EXISTS filler:0"), ":1");
+    };
+    for _ in 0..3 {
+        let refused = transaction(&mut client, &block);
+        let Reply::Line(refused) = refused else { panic!("{refused:?}") };
+        assert!(refused.starts_with("-OOM the map refused the change"), "{refused}");
+        has_nothing_of_it(&mut client);
+        has_nothing_of_it(&mut other);
+        // A transaction that needs no room.
+        let removed = transaction(&mut client, &[vec!["DEL", "nothing"], vec!["GET", "first"]]);
+        assert!(matches!(removed, Reply::Many(_, items) if items.len() == 2));
+    }
+    process.0.kill().expect("the process is killed");
+    process.0.wait().expect("the process has ended");
+    let (_process, address) = start(&file, durability, most);
+    let mut client = Client::connect(address);
+    has_nothing_of_it(&mut client);
+    // With room for it, it is made as a whole.
+    for number in 0..count / 2 {
+        assert_eq!(client.line(&format!("DEL filler:{number}")), ":1");
+    }
+    assert_eq!(client.line("SAVE"), "+OK");
+    let made = transaction(&mut client, &block);
+    assert!(matches!(&made, Reply::Many(_, items) if items.len() == block.len()), "{made:?}");
+    let after = ["new", "8", "", &value, "new"].map(|it| (!it.is_empty()).then(|| it.to_string()));
+    assert_eq!(texts(client.run(KEYS)), after);
+    assert_eq!(
+        (client.line("SCARD set"), client.line("HGET hash field")),
+        (":3".into(), "new".into())
+    );
+}
+
+#[test]
+fn a_refused_transaction_changes_nothing_without_a_log() {
+    a_refused_transaction_changes_nothing("process", 48 << 20);
+}
+
+#[test]
+fn a_refused_transaction_changes_nothing_with_a_log() {
+    a_refused_transaction_changes_nothing("always", 72 << 20);
+}
