@@ -1,7 +1,7 @@
 //! Sums of numbers with a fraction, as Redis makes them: in the extended format of x86 (64 significant bits), and
 //! written with 17 digits behind the point.
 
-use std::cmp::Ordering;
+use num_bigint::BigUint;
 
 /// The digits behind the point that a sum shows.
 const FRACTION: usize = 17;
@@ -15,83 +15,6 @@ const MOST_BITS: i64 = 16_384;
 const LEAST: i64 = -16_445;
 /// Decimal exponents beyond these are those of infinity, or of nothing.
 const MOST_TENS: i64 = 5000;
-
-/// A natural number: digits of 32 bits, the least significant first, none of which is zero at the end.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Natural(Vec<u32>);
-
-impl Natural {
-    fn trim(&mut self) {
-        while self.0.last() == Some(&0) {
-            self.0.pop();
-        }
-    }
-
-    fn multiply_add(&mut self, by: u32, more: u32) {
-        let mut carry = u64::from(more);
-        for digit in &mut self.0 {
-            carry += u64::from(*digit) * u64::from(by);
-            *digit = carry as u32;
-            carry >>= 32;
-        }
-        if carry > 0 {
-            self.0.push(carry as u32);
-        }
-    }
-
-    fn times_ten_to(&mut self, mut power: u64) {
-        while power >= 9 {
-            self.multiply_add(1_000_000_000, 0);
-            power -= 9;
-        }
-        (0..power).for_each(|_| self.multiply_add(10, 0));
-    }
-
-    fn shift_left(&mut self, bits: u64) {
-        if self.0.is_empty() {
-            return;
-        }
-        self.multiply_add(1 << (bits % 32), 0);
-        self.0.splice(0..0, std::iter::repeat_n(0, (bits / 32) as usize));
-    }
-
-    fn bits(&self) -> i64 {
-        let last = self.0.last().map_or(0, |digit| 32 - i64::from(digit.leading_zeros()));
-        (self.0.len() as i64 - 1).max(0) * 32 + last
-    }
-
-    fn compare(&self, other: &Self) -> Ordering {
-        let by_length = self.0.len().cmp(&other.0.len());
-        by_length.then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
-    }
-
-    /// Subtracts a number that is not greater.
-    fn subtract(&mut self, other: &Self) {
-        let mut borrow = false;
-        for (at, digit) in self.0.iter_mut().enumerate() {
-            let (less, one) = digit.overflowing_sub(other.0.get(at).copied().unwrap_or(0));
-            let (less, two) = less.overflowing_sub(u32::from(borrow));
-            (*digit, borrow) = (less, one | two);
-        }
-        self.trim();
-    }
-
-    /// Returns the decimal digits.
-    fn digits(mut self) -> String {
-        let mut parts = Vec::new();
-        while !self.0.is_empty() {
-            let mut rest = 0;
-            for digit in self.0.iter_mut().rev() {
-                let value = rest << 32 | u64::from(*digit);
-                (*digit, rest) = ((value / 1_000_000_000) as u32, value % 1_000_000_000);
-            }
-            self.trim();
-            parts.push(format!("{rest:09}"));
-        }
-        parts.reverse();
-        parts.concat().trim_start_matches('0').into()
-    }
-}
 
 /// A number in the extended format: `mantissa` times two to the power of `exponent`. The mantissa's first bit is set,
 /// unless the number is zero.
@@ -139,40 +62,23 @@ fn round(is_negative: bool, bits: u128, exponent: i64) -> Option<Extended> {
 }
 
 /// Rounds a quotient times two to a power.
-fn divide(
-    is_negative: bool,
-    mut value: Natural,
-    mut by: Natural,
-    exponent: i64,
-) -> Option<Extended> {
-    const DIGITS: i64 = 66;
-    if value.0.is_empty() {
-        return round(is_negative, 0, 0);
-    }
-    // Shifted so that the quotient is at least one, and less than two.
-    let mut shift = by.bits() - value.bits();
-    let shifted = if shift > 0 { &mut value } else { &mut by };
-    shifted.shift_left(shift.unsigned_abs());
-    if value.compare(&by) == Ordering::Less {
-        value.shift_left(1);
-        shift += 1;
-    }
-    let mut quotient: u128 = 0;
-    for _ in 0..DIGITS {
-        quotient <<= 1;
-        if value.compare(&by) != Ordering::Less {
-            value.subtract(&by);
-            quotient |= 1;
-        }
-        value.shift_left(1);
-    }
-    quotient = quotient << 1 | u128::from(!value.0.is_empty());
-    round(is_negative, quotient, exponent - shift - DIGITS)
+fn divide(is_negative: bool, value: BigUint, by: BigUint, exponent: i64) -> Option<Extended> {
+    /// More than a mantissa has, so that only one bit stands for the rest.
+    const BITS: i64 = 66;
+    // Shifted so that the quotient has as many bits, or one more.
+    let shift = BITS + by.bits() as i64 - value.bits() as i64;
+    let (value, by) = match shift {
+        1.. => (value << shift, by),
+        _ => (value, by << -shift),
+    };
+    let (quotient, rest) = (&value / &by, value % by);
+    let quotient = u128::try_from(quotient).expect("it has at most 67 bits");
+    round(is_negative, quotient << 1 | u128::from(rest != BigUint::ZERO), exponent - shift - 1)
 }
 
 /// The digits of a text, its exponent, and what follows.
 struct Digits<'t> {
-    value: Natural,
+    value: BigUint,
     count: usize,
     /// How many of them are behind the point.
     behind: i64,
@@ -180,21 +86,18 @@ struct Digits<'t> {
 }
 
 fn read_digits(text: &[u8], base: u32) -> Digits<'_> {
-    let mut digits = Digits { value: Natural::default(), count: 0, behind: 0, rest: text };
-    let mut is_behind = false;
-    while let Some((&byte, rest)) = digits.rest.split_first() {
+    let (mut digits, mut point, mut rest) = (Vec::new(), None, text);
+    while let Some((&byte, next)) = rest.split_first() {
         match (byte as char).to_digit(base) {
-            Some(digit) => {
-                digits.value.multiply_add(base, digit);
-                digits.count += 1;
-                digits.behind += i64::from(is_behind);
-            }
-            None if byte == b'.' && !is_behind => is_behind = true,
+            Some(digit) => digits.push(digit as u8),
+            None if byte == b'.' && point.is_none() => point = Some(digits.len()),
             None => break,
         }
-        digits.rest = rest;
+        rest = next;
     }
-    digits
+    let behind = point.map_or(0, |point| digits.len() - point) as i64;
+    let value = BigUint::from_radix_be(&digits, base).unwrap_or_default();
+    Digits { value, count: digits.len(), behind, rest }
 }
 
 /// Reads an exponent behind a letter. Without one the exponent is zero; `None` if something else is there.
@@ -238,20 +141,21 @@ impl Number {
         };
         let digits = read_digits(text, base);
         let exponent = read_exponent(digits.rest, letter).filter(|_| digits.count > 0)?;
-        if digits.value.0.is_empty() {
+        if digits.value == BigUint::ZERO {
             return Some(Self::Finite(Extended { is_negative, mantissa: 0, exponent: 0 }));
         }
-        let one = || Natural(vec![1]);
         let found = if base == 16 {
-            divide(is_negative, digits.value, one(), exponent - 4 * digits.behind)
+            divide(is_negative, digits.value, BigUint::from(1_u8), exponent - 4 * digits.behind)
         } else {
             let tens = exponent - digits.behind;
             if tens.abs() > MOST_TENS + MOST_BYTES as i64 {
                 return None;
             }
-            let (mut value, mut by) = (digits.value, one());
-            let scaled = if tens > 0 { &mut value } else { &mut by };
-            scaled.times_ten_to(tens.unsigned_abs());
+            let scale = BigUint::from(10_u8).pow(tens.unsigned_abs() as u32);
+            let (value, by) = match tens {
+                0.. => (digits.value * scale, BigUint::from(1_u8)),
+                _ => (digits.value, scale),
+            };
             divide(is_negative, value, by, 0)
         };
         // What rounds to zero is out of range.
@@ -290,11 +194,8 @@ impl Extended {
     fn text(self) -> String {
         let sign = if self.is_negative { "-" } else { "" };
         if self.exponent >= 0 {
-            let mut value = Natural(vec![self.mantissa as u32, (self.mantissa >> 32) as u32]);
-            value.trim();
-            value.shift_left(self.exponent.unsigned_abs());
-            let digits = value.digits();
-            return if digits.is_empty() { "0".into() } else { format!("{sign}{digits}") };
+            let value = BigUint::from(self.mantissa) << self.exponent;
+            return if self.mantissa == 0 { "0".into() } else { format!("{sign}{value}") };
         }
         // The multiple of 10^-17 that is closest.
         let (value, shift) = (u128::from(self.mantissa) * ONE, self.exponent.unsigned_abs());

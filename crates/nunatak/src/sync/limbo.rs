@@ -72,7 +72,8 @@ impl<T> Waiting<T> {
 
     fn take(&mut self, is_unseen: impl Fn(u64) -> bool) -> Vec<Batch<T>> {
         let mut unseen = Vec::new();
-        while let Some(batch) = self.tagged.pop_front_if(|batch| is_unseen(batch.tag)) {
+        while self.tagged.front().is_some_and(|batch| is_unseen(batch.tag)) {
+            let batch = self.tagged.pop_front().expect("there is a first");
             self.weight -= batch.weight;
             unseen.push(batch);
         }
