@@ -7,6 +7,7 @@ mod clients;
 mod cluster;
 mod connection;
 pub(crate) mod context;
+mod docs;
 mod dump;
 mod expiry;
 mod hashes;

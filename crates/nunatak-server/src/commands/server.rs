@@ -1,8 +1,8 @@
 //! Commands about the server.
 
-use super::categories;
 use super::context::{Context, Done, Fail, SYNTAX, fail};
 use super::table::{self, COMMANDS, Command, Entry};
+use super::{categories, docs};
 use crate::protocol::glob;
 use crate::protocol::request::Args;
 use crate::shared::SaveError;
@@ -92,17 +92,7 @@ pub(super) fn command(context: &mut Context<'_>, args: Args<'_>) -> Done {
         context.reply.array(args.len() - 2);
         args.from(2).for_each(|name| describe(context, table::find(name)));
     } else if args.is(1, "DOCS") {
-        let chosen: Vec<&Command> = match args.len() {
-            2 => COMMANDS.iter().collect(),
-            _ => args.from(2).filter_map(table::find).collect(),
-        };
-        context.reply.map(chosen.len());
-        for command in chosen {
-            context.reply.text(command.name);
-            context.reply.map(1);
-            context.reply.text("arity");
-            context.reply.integer(i64::from(command.arity));
-        }
+        docs::tell(args.from(2), &mut context.reply);
     } else if args.is(1, "GETKEYS") && args.len() >= 3 {
         let bytes: Vec<Vec<u8>> = args.from(2).map(<[u8]>::to_vec).collect();
         let Some(command) = table::find(&bytes[0]) else {

@@ -7,6 +7,7 @@ mod common;
 mod connections;
 mod dashboard;
 mod differential;
+mod docs;
 mod eviction;
 mod floats;
 #[cfg(target_os = "linux")]
