@@ -105,11 +105,20 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let mut all = Vec::new();
-    if let Err(error) = stream.read_to_end(&mut all) {
-        let is_late = [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind());
-        assert!(!is_late, "the connection does not end");
-    }
+    unless_ended(stream.read_to_end(&mut all));
     all
+}
+
+/// Returns what was read; `None` if the connection has ended by an error.
+///
+/// # Panics
+/// If nothing has come for too long: then the connection has not ended.
+fn unless_ended<T>(read: std::io::Result<T>) -> Option<T> {
+    if let Err(error) = &read {
+        let is_late = [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind());
+        assert!(!is_late, "neither a reply nor the end of the connection");
+    }
+    read.ok()
 }
 
 /// A reply.
@@ -161,13 +170,13 @@ impl<S: Read + Write> Client<S> {
     /// Reads a reply; `None` at the end of the connection.
     pub(crate) fn try_read(&mut self) -> Option<Reply> {
         let mut line = String::new();
-        self.reader.read_line(&mut line).ok().filter(|&len| len > 0)?;
+        unless_ended(self.reader.read_line(&mut line)).filter(|&len| len > 0)?;
         let line = line.trim_end().to_string();
         let len = || line[1..].parse::<i64>().expect("a length");
         Some(match line.as_bytes()[0] {
             b'$' | b'=' if len() >= 0 => {
                 let mut bytes = vec![0; len() as usize + 2];
-                self.reader.read_exact(&mut bytes).ok()?;
+                unless_ended(self.reader.read_exact(&mut bytes))?;
                 bytes.truncate(bytes.len() - 2);
                 Reply::Bulk(bytes)
             }
