@@ -1,9 +1,8 @@
 //! A client of another server: for keys that move, and for those who look after a cluster.
 
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use super::socket::Socket;
+use rustls::ClientConfig;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,54 +41,10 @@ pub(crate) fn encode<'a>(out: &mut Vec<u8>, args: impl ExactSizeIterator<Item = 
     args.for_each(|arg| reply.bulk(arg));
 }
 
-/// A socket, perhaps with a session of TLS.
-#[derive(Debug)]
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(stream) => stream.read(buffer),
-            Self::Tls(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(stream) => stream.write(bytes),
-            Self::Tls(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(stream) => stream.flush(),
-            Self::Tls(stream) => stream.flush(),
-        }
-    }
-}
-
 /// A connection to a server.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    reader: BufReader<Stream>,
-}
-
-/// Begins a session of TLS: checks that the server's certificate is the host's.
-fn begin_tls(mut socket: TcpStream, host: &str, config: &Arc<ClientConfig>) -> io::Result<Stream> {
-    let name = ServerName::try_from(host.to_string())
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let session = ClientConnection::new(Arc::clone(config), name);
-    let mut session = session.map_err(io::Error::other)?;
-    while session.is_handshaking() {
-        session.complete_io(&mut socket)?;
-    }
-    Ok(Stream::Tls(Box::new(StreamOwned::new(session, socket))))
+    reader: BufReader<Socket>,
 }
 
 fn wrong(what: &str) -> io::Error {
@@ -104,29 +59,14 @@ impl Connection {
         timeout: Duration,
         tls: Option<&Arc<ClientConfig>>,
     ) -> io::Result<Self> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        for address in (host, port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, timeout) {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    stream.set_read_timeout(Some(timeout))?;
-                    stream.set_write_timeout(Some(timeout))?;
-                    let stream = match tls {
-                        Some(config) => begin_tls(stream, host, config)?,
-                        None => Stream::Plain(stream),
-                    };
-                    return Ok(Self { reader: BufReader::new(stream) });
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        let socket = Socket::connect((host, port), timeout, tls)?;
+        Ok(Self { reader: BufReader::new(socket) })
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let stream = self.reader.get_mut();
-        stream.write_all(bytes)?;
-        stream.flush()
+        let socket = self.reader.get_mut();
+        socket.write_all(bytes)?;
+        socket.flush()
     }
 
     /// Reads a reply.

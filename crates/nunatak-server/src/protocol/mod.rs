@@ -6,3 +6,4 @@ pub(crate) mod glob;
 pub(crate) mod numbers;
 pub(crate) mod reply;
 pub(crate) mod request;
+pub(crate) mod socket;

@@ -121,7 +121,7 @@ impl Link {
         let shared = Arc::clone(&self.shared);
         let (replica, settings) = (&shared.replica, &shared.settings);
         self.set_stage(generation, Stage::Connecting);
-        let mut source = Source::open(&shared, target, generation, self.tls.clone())?;
+        let mut source = Source::open(&shared, target, generation, self.tls.as_ref())?;
         self.set_stage(generation, Stage::Handshake);
         let position = replica.plan().position;
         let synced = self.handshake(&mut source, position.as_ref())?;

@@ -1,11 +1,10 @@
 //! The connection to a primary: a socket with a buffer, which ends when it is not needed any more.
 
 use super::Target;
+use crate::protocol::socket::Socket;
 use crate::shared::Shared;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use rustls::ClientConfig;
 use std::io::{self, BufRead, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,38 +17,13 @@ pub(super) const BEAT: Duration = Duration::from_secs(1);
 /// The size of the buffer.
 const BUFFER: usize = 256 << 10;
 
-#[derive(Debug)]
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
-}
-
-impl Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(stream) => stream.read(buffer),
-            Self::Tls(stream) => stream.read(buffer),
-        }
-    }
-
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Plain(stream) => stream.write_all(bytes),
-            Self::Tls(stream) => {
-                stream.write_all(bytes)?;
-                stream.flush()
-            }
-        }
-    }
-}
-
 /// A connection to a primary. As a [`BufRead`] it waits for bytes, at most `repl-timeout`; it fails when the
 /// server stops or follows another primary.
 #[derive(Debug)]
 pub(super) struct Source<'s> {
     shared: &'s Shared,
     generation: u64,
-    stream: Stream,
+    socket: Socket,
     buffer: Box<[u8]>,
     /// The bytes of the buffer that were not used.
     at: usize,
@@ -62,54 +36,22 @@ pub(super) struct Source<'s> {
     pub(super) beats: bool,
 }
 
-fn encrypt(
-    config: Arc<ClientConfig>,
-    host: &str,
-    mut stream: TcpStream,
-) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
-    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    let mut session = ClientConnection::new(config, name).map_err(io::Error::other)?;
-    stream.set_read_timeout(Some(MOST_CONNECT))?;
-    while session.is_handshaking() {
-        session.complete_io(&mut stream)?;
-    }
-    Ok(StreamOwned::new(session, stream))
-}
-
 impl<'s> Source<'s> {
     /// Connects to a primary, by TLS if there is a configuration for it.
     pub(super) fn open(
         shared: &'s Shared,
         target: &Target,
         generation: u64,
-        tls: Option<Arc<ClientConfig>>,
+        tls: Option<&Arc<ClientConfig>>,
     ) -> io::Result<Self> {
-        let mut last = io::Error::new(ErrorKind::NotFound, "the host has no address");
         let timeout = shared.settings.repl_timeout();
-        let mut stream = None;
-        for address in (target.host.as_str(), target.port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, timeout.min(MOST_CONNECT)) {
-                Ok(connected) => {
-                    stream = Some(connected);
-                    break;
-                }
-                Err(error) => last = error,
-            }
-        }
-        let stream = stream.ok_or(last)?;
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(timeout))?;
-        let socket = stream.try_clone()?;
-        let stream = match tls {
-            None => Stream::Plain(stream),
-            Some(config) => Stream::Tls(Box::new(encrypt(config, &target.host, stream)?)),
-        };
-        socket.set_read_timeout(Some(LOOK))?;
+        let socket = Socket::connect((&target.host, target.port), timeout.min(MOST_CONNECT), tls)?;
+        socket.set_timeouts(LOOK, timeout)?;
         let now = Instant::now();
         Ok(Self {
             shared,
             generation,
-            stream,
+            socket,
             buffer: vec![0; BUFFER].into(),
             at: 0,
             end: 0,
@@ -127,7 +69,8 @@ impl<'s> Source<'s> {
 
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.last_sent = Instant::now();
-        self.stream.send(bytes)
+        self.socket.write_all(bytes)?;
+        self.socket.flush()
     }
 
     /// Returns how long nothing was sent.
@@ -148,7 +91,7 @@ impl<'s> Source<'s> {
         if self.beats && self.silence() >= BEAT {
             self.send(b"\n")?;
         }
-        match self.stream.read(into.unwrap_or(&mut self.buffer)) {
+        match self.socket.read(into.unwrap_or(&mut self.buffer)) {
             Ok(read) => {
                 self.last_data = Instant::now();
                 self.shared.replica.note_io();
