@@ -11,6 +11,20 @@ pub(crate) fn random_below(end: usize) -> usize {
     ((u128::from(word) * end.max(1) as u128) >> 64) as usize
 }
 
+/// The most numbers that are chosen with repetitions.
+const MOST_REPEATED: usize = 1 << 24;
+
+/// Chooses numbers below `len`: as many as `count` says, each at most once. A negative count allows repetitions.
+pub(crate) fn choose(len: usize, count: i64) -> Vec<usize> {
+    let most = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if len == 0 || count < 0 {
+        let most = if len == 0 { 0 } else { most.min(MOST_REPEATED) };
+        return (0..most).map(|_| random_below(len)).collect();
+    }
+    let mut all: Vec<usize> = (0..len).collect();
+    (0..most.min(len)).map(|_| all.swap_remove(random_below(all.len()))).collect()
+}
+
 /// How many keys are compared, at least, to choose one.
 const FEW: usize = 16;
 

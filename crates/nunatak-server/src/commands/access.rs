@@ -82,7 +82,7 @@ pub(crate) fn keys<'a>(
         "watch" => (1..args.len(), none),
         "memory" => (2..args.len().min(3), none),
         "migrate" => keys_of_migrate(args),
-        _ => (0..command.key_count(args.len()), none),
+        _ => (0..command.key_count(args), none),
     };
     let (begin, _, step) = match command.places {
         (0, ..) => (0, 0, 1),

@@ -59,10 +59,12 @@ fn subject(name: &str) -> u32 {
         | "mset" | "msetnx" | "strlen" | "append" | "getrange" | "substr" | "setrange" | "incr"
         | "decr" | "incrby" | "decrby" | "incrbyfloat" => STRING,
         "sadd" | "srem" | "sismember" | "smismember" | "scard" | "smembers" | "spop"
-        | "srandmember" | "smove" | "sinter" | "sunion" | "sdiff" | "sinterstore"
-        | "sunionstore" | "sdiffstore" | "sscan" => SET,
+        | "srandmember" | "smove" | "sinter" | "sintercard" | "sunion" | "sdiff"
+        | "sinterstore" | "sunionstore" | "sdiffstore" | "sscan" => SET,
         "hset" | "hmset" | "hsetnx" | "hget" | "hmget" | "hgetall" | "hkeys" | "hvals" | "hlen"
-        | "hexists" | "hstrlen" | "hdel" | "hincrby" | "hincrbyfloat" | "hscan" => HASH,
+        | "hexists" | "hstrlen" | "hdel" | "hincrby" | "hincrbyfloat" | "hrandfield" | "hscan" => {
+            HASH
+        }
         "keys" | "flushdb" | "flushall" | "restore" | "restore-asking" | "migrate" => {
             KEYSPACE | DANGEROUS
         }

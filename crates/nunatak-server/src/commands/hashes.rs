@@ -1,11 +1,12 @@
 //! Hashes. A hash is one value: its fields and their values, in the order in which they came.
 
-use super::context::{Context, Done, Fail, NOT_FLOAT, NOT_INTEGER, WRONG_TYPE, fail};
+use super::context::{Context, Done, Fail, NOT_FLOAT, NOT_INTEGER, SYNTAX, WRONG_TYPE, fail};
 use super::keys::ScanOptions;
 use crate::protocol::extended::{Number, add_floats};
 use crate::protocol::numbers::{parse_i64, parse_u64};
 use crate::protocol::reply::Reply;
 use crate::protocol::request::Args;
+use crate::sample::{choose, random_below};
 use crate::store::record::{Kind, Record, push_item};
 use std::collections::HashMap;
 
@@ -230,6 +231,42 @@ pub(super) fn hincrbyfloat(context: &mut Context<'_>, args: Args<'_>) -> Done {
     })?;
     context.reply.text(&sum);
     Ok(())
+}
+
+pub(super) fn hrandfield(context: &mut Context<'_>, args: Args<'_>) -> Done {
+    let count = match args.len() {
+        2 => None,
+        _ => Some(parse_i64(args.at(2)).ok_or(NOT_INTEGER)?),
+    };
+    if args.len() > 4 || args.len() == 4 && !args.is(3, "WITHVALUES") {
+        return Err(SYNTAX);
+    }
+    let with_values = args.len() == 4;
+    if with_values && count.is_some_and(|count| count.unsigned_abs() > i64::MAX as u64 / 2) {
+        return fail!("ERR value is out of range");
+    }
+    context.look_at(args.at(1), Kind::Hash, |record, reply| {
+        let all: Vec<(&[u8], &[u8])> = record.iter().flat_map(|it| it.pairs()).collect();
+        let Some(count) = count else {
+            return match all.is_empty() {
+                true => reply.null(),
+                false => reply.bulk(all[random_below(all.len())].0),
+            };
+        };
+        let chosen = choose(all.len(), count);
+        // Version 3 of the protocol has an array for each pair.
+        let nests = with_values && reply.is_resp3;
+        reply.array(if with_values && !nests { 2 * chosen.len() } else { chosen.len() });
+        for (field, value) in chosen.into_iter().map(|at| all[at]) {
+            if nests {
+                reply.array(2);
+            }
+            reply.bulk(field);
+            if with_values {
+                reply.bulk(value);
+            }
+        }
+    })
 }
 
 pub(super) fn hscan(context: &mut Context<'_>, args: Args<'_>) -> Done {

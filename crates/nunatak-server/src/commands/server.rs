@@ -72,7 +72,7 @@ fn describe(context: &mut Context<'_>, command: Option<&'static Command>) {
     reply.integer(i64::from(command.arity));
     reply.set(command.flag_names().count());
     command.flag_names().for_each(|name| reply.simple(name));
-    let (first, last, step) = command.places;
+    let (first, last, step) = command.told_places();
     [first, last, step].into_iter().for_each(|place| reply.integer(i64::from(place)));
     let entry = Entry { slot: command.slot, command, subcommand: None };
     let categories = categories::names(categories::of(&entry));

@@ -4,7 +4,7 @@ use super::context::{Context, Done, Fail, NOT_INTEGER, SYNTAX, WRONG_TYPE, fail}
 use super::keys::ScanOptions;
 use crate::protocol::numbers::{parse_i64, parse_u64};
 use crate::protocol::request::Args;
-use crate::sample::random_below;
+use crate::sample::{choose, random_below};
 use crate::store::record::{Kind, Record, push_item};
 use std::collections::HashSet;
 
@@ -146,24 +146,15 @@ pub(super) fn srandmember(context: &mut Context<'_>, args: Args<'_>) -> Done {
     }
     let count =
         if args.len() == 3 { Some(parse_i64(args.at(2)).ok_or(NOT_INTEGER)?) } else { None };
-    let mut all = members(context, args.at(1))?;
+    let all = members(context, args.at(1))?;
     let reply = &mut context.reply;
     match count {
         None if all.is_empty() => reply.null(),
         None => reply.bulk(&all[random_below(all.len())]),
-        Some(_) if all.is_empty() => reply.array(0),
-        Some(count @ ..0) => {
-            // Members may come again.
-            let count = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX).min(1 << 24);
-            reply.array(count);
-            (0..count).for_each(|_| reply.bulk(&all[random_below(all.len())]));
-        }
         Some(count) => {
-            let count = usize::try_from(count).unwrap_or(usize::MAX).min(all.len());
-            reply.array(count);
-            for _ in 0..count {
-                reply.bulk(&all.swap_remove(random_below(all.len())));
-            }
+            let chosen = choose(all.len(), count);
+            reply.array(chosen.len());
+            chosen.into_iter().for_each(|at| reply.bulk(&all[at]));
         }
     }
     Ok(())
@@ -240,6 +231,35 @@ fn store_combined(context: &mut Context<'_>, args: Args<'_>, of: Of) -> Done {
 
 pub(super) fn sinter(context: &mut Context<'_>, args: Args<'_>) -> Done {
     reply_combined(context, args, Of::Intersection)
+}
+
+/// Returns the number of keys that an argument says.
+fn numbered(args: Args<'_>) -> Result<usize, Fail> {
+    let Some(keys @ 1..) = parse_i64(args.at(1)) else {
+        return fail!("ERR numkeys should be greater than 0");
+    };
+    match usize::try_from(keys) {
+        Ok(keys) if keys <= args.len() - 2 => Ok(keys),
+        _ => fail!("ERR Number of keys can't be greater than number of args"),
+    }
+}
+
+pub(super) fn sintercard(context: &mut Context<'_>, args: Args<'_>) -> Done {
+    let keys = numbered(args)?;
+    let (mut limit, mut at) = (0, 2 + keys);
+    while at < args.len() {
+        if !args.is(at, "LIMIT") || at + 1 == args.len() {
+            return Err(SYNTAX);
+        }
+        let Some(most @ 0..) = parse_i64(args.at(at + 1)) else {
+            return fail!("ERR LIMIT can't be negative");
+        };
+        (limit, at) = (most, at + 2);
+    }
+    let found = combine(context, args.from(2).take(keys), Of::Intersection)?.len();
+    let most = if limit == 0 { usize::MAX } else { usize::try_from(limit).unwrap_or(usize::MAX) };
+    context.reply.count(found.min(most));
+    Ok(())
 }
 
 pub(super) fn sunion(context: &mut Context<'_>, args: Args<'_>) -> Done {

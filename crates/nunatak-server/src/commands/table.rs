@@ -5,6 +5,7 @@ use super::{
     acl, clients, cluster, connection, dump, expiry, hashes, keys, latency, monitor, pubsub,
     replication, server, sets, slowlog, strings, transactions,
 };
+use crate::protocol::numbers::parse_u64;
 use crate::protocol::request::Args;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -34,6 +35,9 @@ pub(crate) const IN_PUBSUB: u16 = 512;
 pub(crate) const SUBCOMMANDS: u16 = 1024;
 /// The command takes a short time if its arguments are few and short.
 pub(crate) const BRIEF: u16 = 2048;
+
+/// The argument in front of the first key says how many keys there are.
+pub(crate) const COUNTED: u16 = 4096;
 
 /// A command, or a subcommand.
 #[derive(Debug, Clone, Copy)]
@@ -188,13 +192,21 @@ impl Command {
         self.flags & (READ | WRITE) != 0 || matches!(self.name, "publish" | "spublish")
     }
 
-    /// How many keys a command with so many arguments has.
+    /// How many keys a command with so many arguments has, at most: as many as there are, unless an argument says
+    /// how many.
     #[inline(always)]
-    pub(crate) fn key_count(&self, args: usize) -> usize {
+    pub(crate) fn most_keys(&self, args: usize) -> usize {
         let (first, last, step) = self.places;
         let len = args as i32;
         let end = if last < 0 { len + last } else { last }.min(len - 1);
         if first > 0 && end >= first { ((end - first) / step + 1) as usize } else { 0 }
+    }
+
+    /// How many keys are among the arguments.
+    #[inline(always)]
+    pub(crate) fn key_count(&self, args: Args<'_>) -> usize {
+        let most = self.most_keys(args.len());
+        if self.has(COUNTED) { told_count(args, self.places.0).min(most) } else { most }
     }
 
     /// Iterates over the keys among the arguments.
@@ -204,7 +216,12 @@ impl Command {
         args: Args<'a>,
     ) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
         let (first, _, step) = self.places;
-        (0..self.key_count(args.len())).map(move |at| args.at(first as usize + at * step as usize))
+        (0..self.key_count(args)).map(move |at| args.at(first as usize + at * step as usize))
+    }
+
+    /// The places of keys, as `COMMAND` tells them: zeros, if an argument says how many keys there are.
+    pub(crate) fn told_places(&self) -> (i32, i32, i32) {
+        if self.has(COUNTED) { NONE } else { self.places }
     }
 
     /// The names of the flags, as `COMMAND` tells them.
@@ -217,9 +234,16 @@ impl Command {
             (PUBSUB, "pubsub"),
             (FAST, "fast"),
             (NO_AUTH, "no_auth"),
+            (COUNTED, "movablekeys"),
         ];
         names.into_iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| name)
     }
+}
+
+/// Returns what the argument in front of the first key says; 0 if it is no number.
+#[cold]
+fn told_count(args: Args<'_>, first: i32) -> usize {
+    parse_u64(args.at(first as usize - 1)).map_or(0, |count| count as usize)
 }
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
@@ -227,6 +251,7 @@ const ONE: (i32, i32, i32) = (1, 1, 1);
 const TWO: (i32, i32, i32) = (1, 2, 1);
 const REST: (i32, i32, i32) = (1, -1, 1);
 const PAIRS: (i32, i32, i32) = (1, -1, 2);
+const COUNTED_REST: (i32, i32, i32) = (2, -1, 1);
 
 /// Gives each command its counters.
 const fn numbered<const N: usize>(mut commands: [Command; N]) -> [Command; N] {
@@ -316,6 +341,7 @@ commands! {
     "sinter" -2 REST, READ, sets::sinter;
     "sunion" -2 REST, READ, sets::sunion;
     "sdiff" -2 REST, READ, sets::sdiff;
+    "sintercard" -3 COUNTED_REST, READ | COUNTED, sets::sintercard;
     "sinterstore" -3 REST, WRITE | DENY_OOM, sets::sinterstore;
     "sunionstore" -3 REST, WRITE | DENY_OOM, sets::sunionstore;
     "sdiffstore" -3 REST, WRITE | DENY_OOM, sets::sdiffstore;
@@ -334,6 +360,7 @@ commands! {
     "hdel" -3 ONE, WRITE | FAST, hashes::hdel;
     "hincrby" 4 ONE, WRITE | DENY_OOM | FAST, hashes::hincrby;
     "hincrbyfloat" 4 ONE, WRITE | DENY_OOM | FAST, hashes::hincrbyfloat;
+    "hrandfield" -2 ONE, READ, hashes::hrandfield;
     "hscan" -3 ONE, READ, hashes::hscan;
     "dump" 2 ONE, READ, dump::dump;
     "restore" -4 ONE, WRITE | DENY_OOM, dump::restore;

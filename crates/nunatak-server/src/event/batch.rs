@@ -248,7 +248,7 @@ impl<'r> Run<'r> {
             if !fits || !is_here || !connection.takes_requests() || self.keys >= MOST_KEYS {
                 return at;
             }
-            self.keys += command.key_count(entry.end - entry.first);
+            self.keys += command.most_keys(entry.end - entry.first);
         }
         entries.len()
     }

@@ -320,6 +320,8 @@ fn calls(client: &mut Client, key: &str) -> Vec<Vec<String>> {
         format!("migrate 127.0.0.1 1  0 100 KEYS {key}"),
         format!("migrate 127.0.0.1 1  0 100 AUTH KEYS AUTH2 a KEYS REPLACE KEYS {key}"),
         format!("set {key} 1 GET"),
+        format!("sintercard 1 {key}"),
+        format!("sintercard 2 {key} {key} LIMIT 1"),
     ];
     let special = special.map(|call| call.split(' ').map(str::to_owned).collect::<Vec<_>>());
     let with_keys = table(client).into_iter().filter(|(.., first)| *first > 0);
