@@ -1,9 +1,11 @@
 //! A small client of Redis's protocol.
 
-use super::Result;
+use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
+
+pub(super) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// A connection.
 #[derive(Debug)]

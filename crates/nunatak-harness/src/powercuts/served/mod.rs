@@ -13,9 +13,9 @@ pub use client::Client;
 
 use crate::powercuts::images::Disk;
 use crate::powercuts::log::Log;
+use client::Result;
 use operations::{Contents, Value, apply, blocks, commands};
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -32,8 +32,6 @@ const MOST_SENT: u64 = 8;
 /// What a power cut may take with `everysec`, in milliseconds: what was answered since the log's last write,
 /// which is a second ago, and during a write.
 const INTERVAL: u64 = 1500;
-
-type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// How many operations of a client the server may have made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
