@@ -15,14 +15,15 @@ pub(crate) fn random_below(end: usize) -> usize {
 const MOST_REPEATED: usize = 1 << 24;
 
 /// Chooses numbers below `len`: as many as `count` says, each at most once. A negative count allows repetitions.
-pub(crate) fn choose(len: usize, count: i64) -> Vec<usize> {
-    let most = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-    if len == 0 || count < 0 {
-        let most = if len == 0 { 0 } else { most.min(MOST_REPEATED) };
-        return (0..most).map(|_| random_below(len)).collect();
-    }
-    let mut all: Vec<usize> = (0..len).collect();
-    (0..most.min(len)).map(|_| all.swap_remove(random_below(all.len()))).collect()
+pub(crate) fn choose(len: usize, count: i64) -> impl ExactSizeIterator<Item = usize> {
+    let repeats = count < 0;
+    let most = if repeats && len > 0 { MOST_REPEATED } else { len };
+    let count = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX).min(most);
+    let mut left: Vec<usize> = if repeats { Vec::new() } else { (0..len).collect() };
+    (0..count).map(move |_| match repeats {
+        true => random_below(len),
+        false => left.swap_remove(random_below(left.len())),
+    })
 }
 
 /// How many keys are compared, at least, to choose one.
@@ -112,4 +113,28 @@ pub(crate) fn random_key(space: &Space, accept: impl Fn(&[u8]) -> bool) -> Optio
         seen < 64
     });
     chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::choose;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn numbers_are_chosen_once_or_again() {
+        for (len, count, expected) in
+            [(0, 5, 0), (0, -5, 0), (10, 0, 0), (10, 4, 4), (10, i64::MAX, 10), (3, -50, 50)]
+        {
+            let chosen = choose(len, count);
+            assert_eq!(chosen.len(), expected, "{len} {count}");
+            let chosen: Vec<usize> = chosen.collect();
+            let different: BTreeSet<&usize> = chosen.iter().collect();
+            assert!(chosen.iter().all(|&it| it < len));
+            let may_repeat = count < 0;
+            assert_eq!(different.len(), if may_repeat { len } else { expected }, "{chosen:?}");
+        }
+        // Not always the first ones.
+        let firsts: BTreeSet<usize> = (0..100).filter_map(|_| choose(10, 1).next()).collect();
+        assert!(firsts.len() > 3, "{firsts:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! A web service on axum: sessions in a file, and counters in memory.
 //!
 //! ```sh
+//! cd examples/web-server
 //! cargo run --release -- sessions.map
 //! curl -d '{"user":7,"roles":["editor"]}' -H content-type:application/json localhost:3000/sessions
 //! curl localhost:3000/sessions/TOKEN

@@ -28,7 +28,7 @@ pub(crate) struct Acl {
     users: RwLock<Users>,
     version: AtomicU64,
     next_id: AtomicU64,
-    /// Whether new users may use all channels.
+    /// Whether new users may use all channels. Stored and read relaxed: nothing else is ordered by it.
     opens_channels: AtomicBool,
     file: Option<PathBuf>,
     /// Held while the file is read or written.
@@ -100,7 +100,6 @@ impl Acl {
 
     /// Changes whether new users, and rules that are applied from now on, allow all channels.
     pub(crate) fn open_channels(&self, opens: bool) {
-        // Relaxed: nothing else is ordered by it.
         self.opens_channels.store(opens, Ordering::Relaxed);
     }
 

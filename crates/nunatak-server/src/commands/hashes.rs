@@ -257,7 +257,7 @@ pub(super) fn hrandfield(context: &mut Context<'_>, args: Args<'_>) -> Done {
         // Version 3 of the protocol has an array for each pair.
         let nests = with_values && reply.is_resp3;
         reply.array(if with_values && !nests { 2 * chosen.len() } else { chosen.len() });
-        for (field, value) in chosen.into_iter().map(|at| all[at]) {
+        for (field, value) in chosen.map(|at| all[at]) {
             if nests {
                 reply.array(2);
             }

@@ -154,7 +154,7 @@ pub(super) fn srandmember(context: &mut Context<'_>, args: Args<'_>) -> Done {
         Some(count) => {
             let chosen = choose(all.len(), count);
             reply.array(chosen.len());
-            chosen.into_iter().for_each(|at| reply.bulk(&all[at]));
+            chosen.for_each(|at| reply.bulk(&all[at]));
         }
     }
     Ok(())

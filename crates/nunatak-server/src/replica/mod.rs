@@ -122,7 +122,8 @@ pub(crate) struct Replica {
     word: AtomicU64,
     plan: Mutex<Plan>,
     changed: Condvar,
-    /// Bytes of the stream that were applied.
+    /// Bytes of the stream that were applied. Stored and read relaxed, as the next: nobody concludes from it what
+    /// else can be seen.
     offset: AtomicU64,
     /// When the primary has sent something, in seconds since 1970; 0 if it never has.
     last_io: AtomicU64,

@@ -7,6 +7,7 @@ use nunatak_server::{Config, Server, Stopper};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -62,6 +63,20 @@ impl Drop for Process {
     }
 }
 
+/// Runs a Redis in a directory, if it is installed.
+pub(crate) fn run_redis(directory: &Path, flags: &[&str]) -> Option<Process> {
+    let child = Command::new("redis-server")
+        .args(["--save", "", "--appendonly", "no", "--dir", "."])
+        .args(flags)
+        .current_dir(directory)
+        .stdout(Stdio::null())
+        .spawn();
+    if child.is_err() {
+        println!("redis-server is not installed: left out");
+    }
+    child.ok().map(Process)
+}
+
 /// A Redis that listens at a socket of its own directory: no other program can take the address before it.
 pub(crate) struct Redis {
     _process: Process,
@@ -72,17 +87,8 @@ impl Redis {
     /// Starts one, if it is installed.
     pub(crate) fn start() -> Option<Self> {
         let directory = tempfile::tempdir().expect("a directory");
-        let child = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--appendonly", "no", "--dir", "."])
-            .args(["--unixsocket", "socket"])
-            .current_dir(directory.path())
-            .stdout(Stdio::null())
-            .spawn();
-        let Ok(child) = child else {
-            println!("redis-server is not installed: left out");
-            return None;
-        };
-        Some(Self { _process: Process(child), directory })
+        let process = run_redis(directory.path(), &["--port", "0", "--unixsocket", "socket"])?;
+        Some(Self { _process: process, directory })
     }
 
     pub(crate) fn client(&self) -> Client<UnixStream> {

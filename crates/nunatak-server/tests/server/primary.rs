@@ -1,11 +1,10 @@
 //! Primaries for the tests of replicas: a Redis at a port, a primary that sends what the test wants, and a proxy
 //! that cuts connections.
 
-use crate::common::{Client, Local, PATIENCE, Process, Reply, encode};
+use crate::common::{Client, Local, PATIENCE, Process, Reply, encode, run_redis};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -29,19 +28,10 @@ impl Primary {
         let directory = tempfile::tempdir().expect("a directory");
         // Another program may take the port first.
         for _ in 0..5 {
-            let port = free_port();
-            let child = Command::new("redis-server")
-                .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])
-                .args(["--dir", ".", "--repl-diskless-sync-delay", "0"])
-                .args(flags)
-                .current_dir(directory.path())
-                .stdout(Stdio::null())
-                .spawn();
-            let Ok(child) = child else {
-                println!("redis-server is not installed: left out");
-                return None;
-            };
-            let (mut process, address) = (Process(child), SocketAddr::from(([127, 0, 0, 1], port)));
+            let port = free_port().to_string();
+            let all = [&["--port", &port, "--repl-diskless-sync-delay", "0"], flags].concat();
+            let mut process = run_redis(directory.path(), &all)?;
+            let address = SocketAddr::new([127, 0, 0, 1].into(), port.parse().expect("a port"));
             let begin = Instant::now();
             while begin.elapsed() < PATIENCE {
                 if process.0.try_wait().expect("a state").is_some() {

@@ -57,7 +57,8 @@ impl<T> Waiting<T> {
     /// Tags the fresh entries, and returns whether any entry waits.
     fn tag(&mut self, registry: &Registry) -> bool {
         if !self.fresh.is_empty() {
-            // Not a load: a read-modify-write has a place in the order of the epochs (invariant 1).
+            // Not a load: a read-modify-write has a place in the order of the epochs. It releases the
+            // unlinkings to who ends this epoch or reads a later one (invariant 1).
             let tag = if seeded(Bug::TagByLoad) {
                 registry.epoch.load(Ordering::Relaxed)
             } else {
@@ -118,7 +119,8 @@ impl<T> Limbo<T> {
     /// Takes an entry that was unlinked before the call, and drops some entries that no guard can
     /// see any more.
     ///
-    /// The weight is what the entry keeps from being used again, in bytes.
+    /// The weight is how many bytes the entry keeps from being used again; 0 for entries of which
+    /// only the number is bounded.
     pub(crate) fn retire(&self, registry: &Registry, item: T, weight: usize) {
         let shards = self.shards.get_or_init(Self::make_shards);
         let shard = thread_index::current_if_any() % SHARDS;
@@ -221,15 +223,34 @@ mod tests {
     fn weight_that_a_guard_holds_back_is_looked_at_seldom() {
         let (registry, limbo) = (Registry::new(), Limbo::new());
         let guard = registry.guard();
-        let looks = |limbo: &Limbo<()>| limbo.shards()[0..].iter().map(looked).sum::<usize>();
-        fn looked(shard: &Shard<()>) -> usize {
-            shard.0.lock().tagged.len()
-        }
         (0..100).for_each(|_| limbo.retire(&registry, (), 1 << 18));
-        assert!((1..=10).contains(&looks(&limbo)), "{}", looks(&limbo));
+        // Each look has tagged a batch.
+        let looks: usize = limbo.shards().iter().map(|shard| shard.0.lock().tagged.len()).sum();
+        assert!((1..=10).contains(&looks), "{looks}");
         drop(guard);
         limbo.collect(&registry);
         assert_eq!((limbo.len(), limbo.weight()), (0, 0));
+    }
+
+    #[test]
+    fn a_look_ends_at_the_first_batch_that_is_held() {
+        let (registry, mut waiting) = (Registry::new(), Waiting::new());
+        for item in 0..1000 {
+            waiting.fresh.push(item);
+            waiting.tag(&registry);
+            registry.retire_tag();
+        }
+        let (held, looks) = (waiting.tagged[10].tag, core::cell::Cell::new(0));
+        let is_unseen = |tag| {
+            looks.set(looks.get() + 1);
+            tag < held
+        };
+        let items = |batches: Vec<Batch<i32>>| -> Vec<i32> {
+            batches.into_iter().flat_map(|batch| batch.items).collect()
+        };
+        assert_eq!(items(waiting.take(is_unseen)), (0..10).collect::<Vec<_>>());
+        assert_eq!(items(waiting.take(is_unseen)), []);
+        assert_eq!((looks.get(), waiting.len()), (12, 990));
     }
 
     #[test]

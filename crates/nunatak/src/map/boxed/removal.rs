@@ -206,8 +206,8 @@ impl<K, V, S, D: Design> BoxedMap<K, V, S, D> {
     /// Drops the replaced and removed entries that no guard can see, and returns how many wait for
     /// guards.
     ///
-    /// Interrupts all processors that run this process, for about a
-    /// microsecond. Entries that no call reclaims are dropped later [as the map
+    /// Interrupts all processors that run this process for about a microsecond, if any entry waits.
+    /// Entries that no call reclaims are dropped later [as the map
     /// says](Self#when-entries-are-dropped).
     ///
     /// ```

@@ -155,8 +155,8 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// Gives back the memory of replaced and removed entries that no guard can see, and returns how
     /// many bytes wait for guards.
     ///
-    /// Interrupts all processors that run this process, for about a
-    /// microsecond. Memory that no call reclaims is given back later [as the map
+    /// Interrupts all processors that run this process for about a microsecond, if any entry waits.
+    /// Memory that no call reclaims is given back later [as the map
     /// says](Self#when-memory-is-given-back).
     ///
     /// ```
