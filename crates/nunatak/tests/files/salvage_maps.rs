@@ -45,6 +45,15 @@ fn used_pieces(image: &[u8], part: u8, bytes: usize) -> Vec<Range<usize>> {
     pieces.filter(|piece| image[piece.clone()].iter().any(|&byte| byte != 0)).collect()
 }
 
+/// Returns where the last version of a page is, by its entry in a map.
+fn last_page(image: &[u8], entry: &Range<usize>) -> Range<usize> {
+    let versions = entry.clone().step_by(8).map(|at| word(image, at));
+    let number = versions.max().unwrap() as usize & ((1 << 28) - 1);
+    let mut pages = extents_of(image, PAGES).into_iter().flat_map(|range| range.step_by(4096));
+    let at = pages.nth(number).unwrap();
+    at..at + 4096
+}
+
 /// A file that is damaged again and again.
 struct File {
     path: PathBuf,
@@ -168,14 +177,10 @@ fn earlier_pages_show_no_other_keys<T: MapInFile<Entry = (u64, u64)>>(
         }
         map.sync().unwrap();
         let image = fs::read(&path).unwrap();
-        let pages = extents_of(&image, PAGES).into_iter().flat_map(|range| range.step_by(4096));
-        let pages: Vec<usize> = pages.collect();
         for entry in used_pieces(&image, MAPS[0], 32) {
-            let versions = entry.clone().step_by(8).map(|at| word(&image, at));
-            let number = versions.max().unwrap() as usize & ((1 << 28) - 1);
             let mut damaged = image.clone();
             damaged[entry.clone()].fill(0);
-            damaged[pages[number]..pages[number] + 4096].fill(0);
+            damaged[last_page(&image, &entry)].fill(0);
             let (copy, new) = (path.with_extension("copy"), path.with_extension("new"));
             fs::write(&copy, damaged).unwrap();
             let _ = fs::remove_file(&new);
@@ -239,6 +244,25 @@ fn history(draw: &mut Draw, together: u64) -> Vec<Vec<Step>> {
     rounds.collect()
 }
 
+/// Returns all values that keys ever had.
+fn stored_by(history: &[Vec<Step>]) -> HashMap<u64, Vec<u64>> {
+    let mut stored: HashMap<u64, Vec<u64>> = HashMap::new();
+    for &(key, value) in history.iter().flatten() {
+        stored.entry(key).or_default().extend(value);
+    }
+    stored
+}
+
+/// Returns the entries that were never stored.
+fn unknown(
+    stored: &HashMap<u64, Vec<u64>>,
+    entries: impl Iterator<Item = (u64, u64)>,
+) -> Vec<(u64, u64)> {
+    let is_known =
+        |&(key, value): &(u64, u64)| stored.get(&key).is_some_and(|values| values.contains(&value));
+    entries.filter(|entry| !is_known(entry)).collect()
+}
+
 /// Loses a piece of a map and other pieces of the file, in a file with a history. Only what was stored
 /// once is found.
 ///
@@ -253,10 +277,7 @@ fn nothing_is_invented<T>(
 {
     let mut draw = Draw(RandomState::new(), 0);
     let history = history(&mut draw, together);
-    let mut stored: HashMap<u64, Vec<u64>> = HashMap::new();
-    for &(key, value) in history.iter().flatten() {
-        stored.entry(key).or_default().extend(value);
-    }
+    let stored = stored_by(&history);
     let file = File::new(|path| create(path, &history));
     let (mut recovered, mut sum, mut whole) = (0, 0, 0);
     const TRIALS: usize = 40;
@@ -272,13 +293,10 @@ fn nothing_is_invented<T>(
         let mut lost = vec![of_map[draw.below(of_map.len())].clone()];
         lost.extend((0..trial % 4).map(|_| of_pages[draw.below(of_pages.len())].clone()));
         let (map, salvaged) = file.salvage::<T>(&lost, fill);
-        let is_known = |(key, value): &(u64, u64)| {
-            stored.get(key).is_some_and(|values| values.contains(value))
-        };
-        let unknown: Vec<_> = map.iter().map(&entry).filter(|entry| !is_known(entry)).collect();
         // What else is in a page that is not as its checksum says is counted as doubtful.
         let has_wrong_page = salvaged.damages.iter().any(|it| it.to_string().contains("checksum"));
         let allowed = if has_wrong_page { salvaged.doubtful } else { 0 };
+        let unknown = unknown(&stored, map.iter().map(&entry));
         assert!(
             unknown.len() <= allowed,
             "{unknown:?}: {lost:?}, filled with {fill}: {salvaged:?}"
@@ -333,17 +351,42 @@ fn nothing_is_invented_in_maps_of_pea() {
     nothing_is_invented((1, 8), create, |entry| entry);
 }
 
+/// Makes the changes of a history in a map of many values.
+fn replayed_multi(path: PathBuf, history: &[Vec<Step>]) -> PeaMultiMap<u64, u64> {
+    let map = PeaMultiMap::<u64, u64>::create_with(path, &small()).unwrap();
+    let remove = |key| map.remove_all(&key).map(drop);
+    replay(history, |key, value| map.insert(key, value), remove, || map.sync());
+    assert!(map.stats().buffered > 0);
+    map
+}
+
 /// Keys have about 16 values, which are in value buffers.
 #[test]
 fn nothing_is_invented_in_maps_of_many_values() {
-    let create = |path, history: &[Vec<Step>]| {
-        let map = PeaMultiMap::<u64, u64>::create_with(path, &small()).unwrap();
-        let remove = |key| map.remove_all(&key).map(drop);
-        replay(history, |key, value| map.insert(key, value), remove, || map.sync());
-        assert!(map.stats().buffered > 0);
-        map
-    };
-    nothing_is_invented((16, 32), create, |entry| entry);
+    nothing_is_invented((16, 32), replayed_multi, |entry| entry);
+}
+
+/// Without descriptors, and with an earlier page of what says it, nobody knows which segments were given
+/// back. Their pointers name buffers that have become other keys'.
+#[test]
+fn segments_that_were_given_back_show_no_values_of_other_keys() {
+    let mut draw = Draw(RandomState::new(), 0);
+    let mut found = 0;
+    for _ in 0..12 {
+        let history = history(&mut draw, 16);
+        let stored = stored_by(&history);
+        let file = File::new(|path| replayed_multi(path, &history));
+        let last = |entry: &Range<usize>| last_page(&file.image, entry);
+        let descriptors = last(&used_pieces(&file.image, SEGMENTS_MAP, 32)[0]);
+        for entry in used_pieces(&file.image, MAPS[1], 32) {
+            let lost = [entry.clone(), last(&entry), descriptors.clone()];
+            let (map, salvaged): (PeaMultiMap<u64, u64>, _) = file.salvage(&lost, 0xA5);
+            let unknown = unknown(&stored, map.iter());
+            assert!(unknown.is_empty(), "{unknown:?}: {lost:?}: {salvaged:?}");
+            found += map.len();
+        }
+    }
+    assert!(found > 0);
 }
 
 /// Byte strings of a number each.

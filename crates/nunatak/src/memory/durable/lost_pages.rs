@@ -16,7 +16,7 @@ use super::page_versions::{MAP_BYTES, Map, PAGE_BYTES, PAGE_SHIFT, Version, Vers
 use super::shadow_pages::ShadowPages;
 use crate::error::FileError;
 use crate::memory::Part;
-use crate::sync::Ordering::Relaxed;
+use crate::sync::{Mutex, Ordering::Relaxed};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The parts whose pages are looked for: those of slots and values, and descriptors of segments. TurboHash
@@ -104,14 +104,16 @@ impl ShadowPages {
         {
             self.put_back(&maps, sums).into_iter().for_each(|number| earlier.insert(number));
         }
-        for versions in maps.iter().flat_map(|map| map.all().0) {
-            let latest = self.latest(versions);
-            if latest.number() == 0 {
-                continue;
-            }
-            earlier.set_epoch(latest);
-            if self.is_damaged(versions) {
-                earlier.insert(latest.number());
+        for map in &maps {
+            for (page, versions) in map.all().0.iter().enumerate() {
+                let version = self.latest(versions);
+                if version.number() == 0 {
+                    continue;
+                }
+                earlier.set_place(Placed { part: map.part, page, version });
+                if self.is_damaged(versions) {
+                    earlier.insert(version.number());
+                }
             }
         }
         for number in earlier.pages() {
@@ -120,7 +122,7 @@ impl ShadowPages {
             self.pool.note_damage(self.pool.locate(words, lost));
         }
         // It was not set before: a file is opened once.
-        let _ = self.earlier.set(earlier);
+        let _ = self.earlier.set(Mutex::new(earlier));
     }
 
     /// Puts pages that no map names back into the maps, and returns their numbers.
@@ -225,13 +227,32 @@ impl ShadowPages {
     /// Whether these bytes are in a page that may be earlier than the last one of its place.
     pub(super) fn may_be_earlier(&self, address: *const u8) -> bool {
         let number = self.number_of(address);
-        self.earlier.get().is_some_and(|earlier| earlier.contains(number))
+        self.earlier.get().is_some_and(|earlier| earlier.lock().contains(number))
     }
 
     /// Whether words of a value buffer may be those that a pointer has named.
     pub(super) fn may_belong(&self, values: *const u8, pointer: *const u8) -> bool {
         let [values, pointer] = [values, pointer].map(|address| self.number_of(address));
-        self.earlier.get().is_none_or(|earlier| earlier.may_belong(values, pointer))
+        self.earlier.get().is_none_or(|earlier| earlier.lock().may_belong(values, pointer))
+    }
+
+    /// Whether these bytes are in a page that is as its checksum says, if the file keeps checksums, and how
+    /// late the page is.
+    pub(super) fn epoch_of(&self, address: *const u8) -> Option<u64> {
+        let number = self.number_of(address);
+        let placed = self.earlier.get()?.lock().place(number)?;
+        let is_right = self.sums.as_ref().is_none_or(|sums| {
+            placed.version.epoch() > sums.found() || sums.is_right(placed, self.words(number))
+        });
+        is_right.then_some(placed.version.epoch())
+    }
+
+    /// Notes that the bytes of a page may have been in use no longer than until an epoch.
+    pub(super) fn doubt(&self, address: *const u8, until: u64) {
+        let number = self.number_of(address);
+        if let Some(earlier) = self.earlier.get().filter(|_| number != 0) {
+            earlier.lock().doubt(number, until);
+        }
     }
 
     fn number_of(&self, address: *const u8) -> usize {

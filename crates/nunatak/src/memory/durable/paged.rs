@@ -65,6 +65,20 @@ impl Paged {
         }
     }
 
+    /// Returns the epoch of the page of an element of a damaged file, if the page is as its checksum says.
+    /// Nothing is known of pages that are not copied: they are of the last epoch.
+    pub(crate) fn epoch_of<T>(&self, element: &T) -> Option<u64> {
+        let address = core::ptr::from_ref(element).cast();
+        self.copies.as_ref().map_or(Some(u64::MAX), |copies| copies.epoch_of(address))
+    }
+
+    /// Notes that what is in the page of an element may be no later than of an epoch.
+    pub(crate) fn doubt<T>(&self, element: &T, until: u64) {
+        if let Some(copies) = &self.copies {
+            copies.doubt(core::ptr::from_ref(element).cast(), until);
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn is_tight(&self) -> bool {
         self.copies.as_ref().is_some_and(|copies| copies.is_tight())

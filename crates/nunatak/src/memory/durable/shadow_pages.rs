@@ -86,7 +86,7 @@ pub(super) struct ShadowPages {
     /// Whether fewer pages are free than should be, and no more could be had.
     is_tight: AtomicBool,
     /// What is known of a damaged file's earlier pages.
-    pub(super) earlier: OnceLock<EarlierPages>,
+    pub(super) earlier: OnceLock<Mutex<EarlierPages>>,
 }
 
 impl ShadowPages {

@@ -51,8 +51,9 @@ const NONE: u64 = 0;
 pub(super) const LIVE: u64 = 1;
 pub(super) const DEPTH_SHIFT: u32 = 8;
 
-/// The flags of a segment's first stash bucket: which half of the hashes the segment has. (Stash
-/// buckets are no key's first bucket, so that their flags say nothing else.)
+/// The flags of a segment's first stash bucket: which half of the hashes the segment has, since it is
+/// in use; both, since it was given back. (Stash buckets are no key's first bucket, so that their
+/// flags say nothing else.) Only damaged files are read by these flags.
 pub(super) const HALVES: [Flag; 2] = [Flag::Second, UPPER_HALF];
 
 impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
@@ -82,6 +83,16 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
     }
 
+    /// Notes in a segment that no descriptor names any more that it was given back. (A cut that comes
+    /// first changes nothing: recovery notes the half of each segment in use.)
+    pub(super) fn note_given_back(&self, segment: usize) {
+        if M::IS_DURABLE {
+            let stash = self.segments.stash(segment)[0];
+            stash.add_flags(&self.medium, HALVES[0] as u64 | HALVES[1] as u64);
+            self.medium.flush(stash, 1);
+        }
+    }
+
     /// Replaces parent segments by filled and flushed children, durably. Each child comes with its
     /// lowest hash.
     pub(super) fn commit(&self, depth: u32, children: &[(u64, Child)], parents: &[usize]) {
@@ -108,6 +119,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         children.iter().for_each(|(hash, child)| self.describe(child.fresh, *hash, depth));
         self.medium.fence();
         forget();
+        parents.iter().for_each(|&parent| self.note_given_back(parent));
     }
 
     /// Makes what a read may have seen of a key durable, if a thread is changing the key.

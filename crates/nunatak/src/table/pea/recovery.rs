@@ -172,6 +172,9 @@ impl<P: HashCodec> Table<P, Paged> {
                 all.extend(self.medium.pool().tolerate(described, || None)?);
             }
         }
+        if self.medium.is_forced() {
+            self.leave_out_replaced(&mut all, held);
+        }
         let (mut chosen, others) = choose(all);
         let gaps = gaps_of(&chosen);
         if !gaps.is_empty() {
@@ -220,6 +223,10 @@ impl<P: HashCodec> Table<P, Paged> {
             self.medium.store_first(descriptor, 0, Relaxed);
             self.medium.flush(descriptor, 1);
             self.medium.fence();
+        }
+        if segment < self.segments.len() {
+            self.segments.make_stash_writable(segment)?;
+            self.note_given_back(segment);
         }
         Ok(())
     }

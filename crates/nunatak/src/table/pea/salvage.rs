@@ -3,6 +3,10 @@
 //! The lost descriptor's segment is still in the file. Its pairs tell which hashes it had, but for
 //! the highest bit. That is noted in each bucket that has pairs, and in the segment: without it, the
 //! pairs of a segment that was given back, or of an earlier page, would seem to be others.
+//!
+//! The segment also says whether it was given back. If the page that says so is lost, or an earlier
+//! one, the segment may have been given back since: its pairs are doubtful, and its pointers name the
+//! values that they have named only if these have not changed since.
 
 use super::Table;
 use super::durable::HALVES;
@@ -10,14 +14,25 @@ use super::geometry::{first_bucket, second_bucket};
 use super::recovery::Described;
 use crate::hash::HashCodec;
 use crate::memory::Medium;
-use crate::memory::durable::Paged;
+use crate::memory::durable::{Forced, Paged};
 use crate::table::shared::bucket::{Header, Layout, SLOTS};
 use core::cmp::Reverse;
 use core::ops::RangeInclusive;
 
+/// What a segment of a damaged file says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Usage {
+    InUse,
+    /// The page that says so is of this epoch, and there was a later one.
+    InUseUntil(u64),
+    GivenBack,
+    Unknown,
+}
+
 /// The hashes of the pairs that a segment seems to have.
 struct Candidate {
     segment: usize,
+    usage: Usage,
     hashes: Vec<u64>,
 }
 
@@ -48,11 +63,20 @@ impl<P: HashCodec> Table<P, Paged> {
         let is_chosen = |segment: &usize| chosen.iter().any(|one| one.segment == *segment);
         let free = (0..held).filter(|segment| !is_chosen(segment));
         let mut candidates: Vec<Candidate> = free
-            .map(|segment| Candidate { segment, hashes: self.hashes_within(segment, &gaps) })
+            .map(|segment| (segment, self.usage_of(segment)))
+            .filter(|&(_, usage)| self.may_count(usage))
+            .map(|(segment, usage)| Candidate {
+                segment,
+                usage,
+                hashes: self.hashes_within(segment, &gaps),
+            })
             .collect();
         // Segments that were split may still have their pairs: those that took their place are
         // deeper.
-        candidates.sort_by_key(|one| Reverse((one.depth().unwrap_or(0), one.hashes.len())));
+        candidates.sort_by_key(|one| {
+            let is_in_use = one.usage == Usage::InUse;
+            Reverse((is_in_use, one.depth().unwrap_or(0), one.hashes.len()))
+        });
         // No lost segment is deeper than its neighbours: those were made by the same split.
         let of_chosen = chosen.iter().map(|one| one.depth).max();
         let of_candidates = || candidates.iter().find_map(Candidate::depth);
@@ -68,19 +92,24 @@ impl<P: HashCodec> Table<P, Paged> {
             let is_apart = |other: &Described| one.last() < other.hash || other.last() < one.hash;
             let fits = gaps.iter().any(is_in) && filled.iter().all(is_apart);
             if fits {
+                self.doubt(one.segment, candidate.usage);
                 filled.push(one);
             }
             !fits
         });
         // Nothing is known of the rest. Segments without pairs there stand for it.
-        let mut others = candidates.into_iter().rev().map(|one| one.segment);
+        let mut others = candidates.into_iter().rev();
         let absent = self.segments.first_absent();
         let mut stand_in = |hash: u64| {
             let is_of_half =
                 |&segment: &usize| self.half_of(segment) == Some((hash >> 63) as usize);
             let named = chosen.iter().map(|one| one.segment);
             let any = named.filter(|&segment| segment < held).find(is_of_half);
-            others.find(is_of_half).or(any).unwrap_or(absent)
+            let other = others.find(|one| is_of_half(&one.segment)).map(|one| {
+                self.doubt(one.segment, one.usage);
+                one.segment
+            });
+            other.or(any).unwrap_or(absent)
         };
         for gap in gaps {
             let mut next = Some(*gap.start());
@@ -97,6 +126,47 @@ impl<P: HashCodec> Table<P, Paged> {
             }
         }
         filled
+    }
+
+    /// Leaves out descriptors that may be earlier ones, of segments that were given back since.
+    pub(super) fn leave_out_replaced(&self, all: &mut Vec<Described>, held: usize) {
+        all.retain(|one| {
+            let descriptor = self.segments.descriptor(one.segment);
+            if one.segment >= held || !descriptor.is_some_and(|it| self.medium.may_be_earlier(it)) {
+                return true;
+            }
+            let usage = self.usage_of(one.segment);
+            self.doubt(one.segment, usage);
+            self.may_count(usage)
+        });
+    }
+
+    fn usage_of(&self, segment: usize) -> Usage {
+        let stash = self.segments.stash(segment)[0];
+        let header = stash.header();
+        let Some(epoch) = self.medium.epoch_of(stash) else { return Usage::Unknown };
+        match (HALVES.map(|half| header.has(half)), self.medium.may_be_earlier(stash)) {
+            ([true, true], false) => Usage::GivenBack,
+            ([true, false] | [false, true], false) => Usage::InUse,
+            ([true, false] | [false, true], true) => Usage::InUseUntil(epoch),
+            _ => Usage::Unknown,
+        }
+    }
+
+    /// Whether the pairs of a segment are read.
+    fn may_count(&self, usage: Usage) -> bool {
+        let are_doubtful_read = self.medium.pool().forced() == Some(Forced::Everything);
+        usage == Usage::InUse || usage != Usage::GivenBack && are_doubtful_read
+    }
+
+    /// Notes in the pages of a segment that it may have been given back.
+    fn doubt(&self, segment: usize, usage: Usage) {
+        let until = match usage {
+            Usage::InUse => return,
+            Usage::InUseUntil(epoch) => epoch,
+            Usage::GivenBack | Usage::Unknown => 0,
+        };
+        self.segments.all(segment).for_each(|bucket| self.medium.doubt(bucket, until));
     }
 
     /// Returns the half of the hashes that a segment says its pairs have: most of its buckets, or in files of

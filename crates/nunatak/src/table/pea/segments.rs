@@ -355,6 +355,14 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         }
     }
 
+    /// Makes writable what changes when a segment is replaced.
+    pub(super) fn make_replaceable(&self, segment: usize) -> Result<(), Error> {
+        if M::IS_DURABLE {
+            self.make_stash_writable(segment)?;
+        }
+        self.make_descriptor_writable(segment)
+    }
+
     pub(super) fn descriptor(&self, segment: usize) -> Option<&AtomicPair> {
         self.descriptors.as_ref().map(|descriptors| descriptors.at(place_of(segment)))
     }

@@ -147,9 +147,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
         // Before the lock, since getting memory takes as long as moving the pairs.
         let children = self.take_children(self.config.split_into)?;
-        self.segments
-            .make_descriptor_writable(segment)
-            .inspect_err(|_| self.drop_children(&children))?;
+        let ready = self.segments.make_replaceable(segment);
+        ready.inspect_err(|_| self.drop_children(&children))?;
         self.segments.lock(segment);
         let split = if !self.directories.is_still(found) {
             self.drop_children(&children);
@@ -237,7 +236,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let published = structure.set_depth(deep);
         if published.is_err() {
             drop(structure);
-            self.segments.give_back(children.iter().map(|(_, child)| child.fresh.number as usize));
+            let numbers = children.iter().map(|(_, child)| child.fresh.number as usize);
+            numbers.clone().for_each(|number| self.note_given_back(number));
+            self.segments.give_back(numbers);
             return published;
         }
         self.commit(depth, &children, parents);
@@ -457,7 +458,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
         let children = self.take_children(1)?;
         let is_lower = (children[0].fresh.number as usize) < segment;
-        let ready = self.segments.make_descriptor_writable(segment);
+        let ready = self.segments.make_replaceable(segment);
         self.segments.lock(segment);
         let moved = if !(is_lower && ready.is_ok() && self.directories.is_still(found)) {
             self.drop_children(&children);
@@ -544,7 +545,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Result<bool, Error> {
         let mut children = self.take_children(1)?;
         for segment in pair {
-            let ready = self.segments.make_descriptor_writable(segment);
+            let ready = self.segments.make_replaceable(segment);
             ready.inspect_err(|_| self.drop_children(&children))?;
         }
         let (mut made, hashes) = (Vec::new(), ((hash >> 63) as usize, hashes));
