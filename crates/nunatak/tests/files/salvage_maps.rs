@@ -7,7 +7,8 @@ use nunatak::durable::{
     PeaMap, PeaMultiMap, Salvaged, TurboMap,
 };
 use nunatak::{Error, Iceberg, Pea, Turbo};
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
@@ -19,6 +20,7 @@ const PAGE: usize = 64 << 10;
 
 /// Numbers of parts of a file.
 const PAGES: u8 = 8;
+const SUMS: u8 = 18;
 const SEGMENTS_MAP: u8 = 13;
 /// The maps of `Front`, `Back`, `Chains` and `Segments`.
 const MAPS: [u8; 4] = [9, 10, 11, SEGMENTS_MAP];
@@ -45,13 +47,15 @@ fn used_pieces(image: &[u8], part: u8, bytes: usize) -> Vec<Range<usize>> {
     pieces.filter(|piece| image[piece.clone()].iter().any(|&byte| byte != 0)).collect()
 }
 
-/// Returns where the last version of a page is, by its entry in a map.
-fn last_page(image: &[u8], entry: &Range<usize>) -> Range<usize> {
-    let versions = entry.clone().step_by(8).map(|at| word(image, at));
-    let number = versions.max().unwrap() as usize & ((1 << 28) - 1);
-    let mut pages = extents_of(image, PAGES).into_iter().flat_map(|range| range.step_by(4096));
-    let at = pages.nth(number).unwrap();
-    at..at + 4096
+/// Returns where the versions of a page are, by its entry in a map: the last one first.
+fn pages_of(image: &[u8], entry: &Range<usize>) -> Vec<Range<usize>> {
+    let pages = extents_of(image, PAGES).into_iter().flat_map(|range| range.step_by(4096));
+    let pages: Vec<usize> = pages.collect();
+    let mut versions: Vec<u64> = entry.clone().step_by(8).map(|at| word(image, at)).collect();
+    versions.sort_unstable_by_key(|&version| Reverse(version));
+    let versions = versions.into_iter().filter(|&version| version != 0);
+    let page = |version: u64| pages[version as usize & ((1 << 28) - 1)];
+    versions.map(|version| page(version)..page(version) + 4096).collect()
 }
 
 /// A file that is damaged again and again.
@@ -180,7 +184,7 @@ fn earlier_pages_show_no_other_keys<T: MapInFile<Entry = (u64, u64)>>(
         for entry in used_pieces(&image, MAPS[0], 32) {
             let mut damaged = image.clone();
             damaged[entry.clone()].fill(0);
-            damaged[last_page(&image, &entry)].fill(0);
+            damaged[pages_of(&image, &entry)[0].clone()].fill(0);
             let (copy, new) = (path.with_extension("copy"), path.with_extension("new"));
             fs::write(&copy, damaged).unwrap();
             let _ = fs::remove_file(&new);
@@ -366,8 +370,8 @@ fn nothing_is_invented_in_maps_of_many_values() {
     nothing_is_invented((16, 32), replayed_multi, |entry| entry);
 }
 
-/// Without descriptors, and with an earlier page of what says it, nobody knows which segments were given
-/// back. Their pointers name buffers that have become other keys'.
+/// Without descriptors, and with an earlier page of what says it or a damaged one, nobody knows which
+/// segments were given back. Their pointers name buffers that have become other keys'.
 #[test]
 fn segments_that_were_given_back_show_no_values_of_other_keys() {
     let mut draw = Draw(RandomState::new(), 0);
@@ -376,17 +380,95 @@ fn segments_that_were_given_back_show_no_values_of_other_keys() {
         let history = history(&mut draw, 16);
         let stored = stored_by(&history);
         let file = File::new(|path| replayed_multi(path, &history));
-        let last = |entry: &Range<usize>| last_page(&file.image, entry);
+        let last = |entry: &Range<usize>| pages_of(&file.image, entry)[0].clone();
         let descriptors = last(&used_pieces(&file.image, SEGMENTS_MAP, 32)[0]);
-        for entry in used_pieces(&file.image, MAPS[1], 32) {
-            let lost = [entry.clone(), last(&entry), descriptors.clone()];
-            let (map, salvaged): (PeaMultiMap<u64, u64>, _) = file.salvage(&lost, 0xA5);
-            let unknown = unknown(&stored, map.iter());
-            assert!(unknown.is_empty(), "{unknown:?}: {lost:?}: {salvaged:?}");
-            found += map.len();
+        // Those of the segments that took their places.
+        let buckets = used_pieces(&file.image, MAPS[0], 32);
+        for stash in used_pieces(&file.image, MAPS[1], 32) {
+            let page = last(&stash);
+            let sector = page.start + 512 * draw.below(8);
+            let damaged = sector..sector + 512;
+            let both = [stash.clone(), page];
+            for lost in [&both[..], core::slice::from_ref(&damaged)] {
+                let bucket = last(&buckets[draw.below(buckets.len())]);
+                let lost = [lost, &[descriptors.clone(), bucket]].concat();
+                let (map, salvaged): (PeaMultiMap<u64, u64>, _) =
+                    file.salvage(&lost, draw.below(256) as u8);
+                let mut unknown = unknown(&stored, map.iter());
+                // Other keys are of what the sector was replaced by.
+                unknown.retain(|(key, _)| stored.contains_key(key));
+                assert!(unknown.is_empty(), "{unknown:?}: {lost:?}: {salvaged:?}");
+                found += map.len();
+            }
         }
     }
     assert!(found > 0);
+}
+
+/// Puts the last version of the descriptors of an earlier image in a page that no map names, as if the page
+/// had not been used again.
+fn leave_descriptors(image: &mut [u8], earlier: &[u8]) {
+    let number_of = |word: u64| word as usize & ((1 << 28) - 1);
+    let entry = used_pieces(earlier, SEGMENTS_MAP, 32)[0].clone();
+    let last = entry.step_by(8).map(|at| word(earlier, at)).max().unwrap();
+    let named: HashSet<usize> = (9..18)
+        .flat_map(|map| used_pieces(image, map, 8))
+        .map(|range| number_of(word(image, range.start)))
+        .collect();
+    let free = (1..).find(|number| !named.contains(number)).unwrap();
+    for (part, bytes) in [(PAGES, 4096), (SUMS, 8)] {
+        let at = |image: &[u8], number: usize| {
+            let mut all =
+                extents_of(image, part).into_iter().flat_map(|range| range.step_by(bytes));
+            all.nth(number).unwrap()
+        };
+        let from = at(earlier, number_of(last));
+        let to = at(image, free);
+        image[to..to + bytes].copy_from_slice(&earlier[from..from + bytes]);
+    }
+}
+
+/// Earlier descriptors name segments that were given back since. Their pages are the last ones of
+/// their places, but name buffers that have become other keys'.
+#[test]
+fn earlier_descriptors_show_no_values_of_other_keys() {
+    let mut draw = Draw(RandomState::new(), 0);
+    let directory = tempfile::tempdir().unwrap();
+    let [path, copy, new] = ["map", "copy", "new"].map(|name| directory.path().join(name));
+    let map = PeaMultiMap::<u64, u64>::create_with(&path, &small()).unwrap();
+    let mut stored: HashMap<u64, Vec<u64>> = HashMap::new();
+    let (mut images, mut found) = (Vec::new(), 0);
+    for round in 0..14_u64 {
+        // In every third round segments split. In all others buffers become other keys'.
+        for key in 0..8000 + 200 * (round / 3) {
+            if !stored.contains_key(&key) || round > 0 && draw.below(6) == 0 {
+                map.remove_all(&key).unwrap();
+                let values = if round == 0 { 2 } else { 1 + draw.below(12) as u64 };
+                for value in (0..values).map(|value| round << 32 | key << 8 | value) {
+                    map.insert(key, value).unwrap();
+                    stored.entry(key).or_default().push(value);
+                }
+            }
+        }
+        map.sync().unwrap();
+        images.push(fs::read(&path).unwrap());
+        let Some(earlier) = images.len().checked_sub(4) else { continue };
+        let mut image = images.last().unwrap().clone();
+        let entry = used_pieces(&image, SEGMENTS_MAP, 32)[0].clone();
+        let last = pages_of(&image, &entry)[0].clone();
+        image[entry].fill(0);
+        image[last].fill(0);
+        leave_descriptors(&mut image, &images[earlier]);
+        fs::write(&copy, image).unwrap();
+        let _ = fs::remove_file(&new);
+        let salvaged = PeaMultiMap::<u64, u64>::salvage(&copy, &new).unwrap();
+        let salvaged_map = PeaMultiMap::<u64, u64>::open(&new).unwrap();
+        let unknown = unknown(&stored, salvaged_map.iter());
+        assert!(unknown.is_empty(), "{round}: {unknown:?}: {salvaged:?}");
+        found += usize::from(salvaged.damages.iter().any(|it| it.to_string().contains("place")));
+    }
+    assert!(map.stats().table.segments > 256, "the descriptors are several pages");
+    assert_eq!(found, 11, "earlier descriptors were found each time");
 }
 
 /// Byte strings of a number each.

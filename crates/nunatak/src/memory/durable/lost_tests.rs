@@ -2,7 +2,7 @@
 
 use super::header::Field;
 use super::page_versions::{MAP_BYTES, PAGE_BYTES, Version};
-use super::paged::PagedRegion;
+use super::paged_region::PagedRegion;
 use super::tests::image_of;
 use super::{Backing, Forced, HEADER, Kind, Paged, Pool, Wanted};
 use crate::memory::{Medium, Part, Region};

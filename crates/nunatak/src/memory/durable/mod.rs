@@ -33,6 +33,7 @@ mod page_sums;
 mod page_tests;
 mod page_versions;
 mod paged;
+mod paged_region;
 mod parts;
 mod pool;
 mod readers;

@@ -1,7 +1,7 @@
 //! Pages that are copied before they change: their versions, room for them, and their checksums.
 
 use super::page_versions::Version;
-use super::paged::PagedRegion;
+use super::paged_region::PagedRegion;
 use super::shadow_pages::{MARGIN, ShadowPages};
 use super::tests::image_of;
 use super::{Backing, Durable, Kind, PAGE, Paged, Pool, Wanted};

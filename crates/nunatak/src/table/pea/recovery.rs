@@ -173,14 +173,14 @@ impl<P: HashCodec> Table<P, Paged> {
             }
         }
         if self.medium.is_forced() {
-            self.leave_out_replaced(&mut all, held);
+            self.leave_out_doubtful(&mut all, held);
         }
         let (mut chosen, others) = choose(all);
         let gaps = gaps_of(&chosen);
         if !gaps.is_empty() {
             let lost = Err(FileError::corrupt("hashes are of no segment").into());
             self.medium.pool().tolerate(lost, || ())?;
-            let filled = self.fill_gaps(&chosen, gaps, held);
+            let filled = self.fill_gaps(&chosen, &gaps, held);
             chosen.extend(filled);
         }
         let named = chosen.iter().map(|one| one.segment + 1).max().unwrap_or(0);

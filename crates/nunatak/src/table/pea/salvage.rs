@@ -10,14 +10,16 @@
 
 use super::Table;
 use super::durable::HALVES;
-use super::geometry::{first_bucket, second_bucket};
+use super::geometry::{MOST_DEPTH, first_bucket, second_bucket};
 use super::recovery::Described;
+use super::split::SPARSE;
 use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::memory::durable::{Forced, Paged};
 use crate::table::shared::bucket::{Header, Layout, SLOTS};
 use core::cmp::Reverse;
 use core::ops::RangeInclusive;
+use std::collections::{BTreeMap, HashSet};
 
 /// What a segment of a damaged file says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,24 +53,51 @@ impl Candidate {
     }
 }
 
+/// Returns the range that a hash is in. The ranges are in order and apart.
+fn gap_of(gaps: &[RangeInclusive<u64>], hash: u64) -> Option<&RangeInclusive<u64>> {
+    let next = gaps.partition_point(|gap| *gap.end() < hash);
+    gaps.get(next).filter(|gap| gap.contains(&hash))
+}
+
+/// Segments by their first hashes, which have no hash in common.
+#[derive(Default)]
+struct Filled(BTreeMap<u64, Described>);
+
+impl Filled {
+    /// Returns the last segment that begins at a hash or before it.
+    fn before(&self, hash: u64) -> Option<Described> {
+        self.0.range(..=hash).next_back().map(|(_, &one)| one)
+    }
+
+    fn has_room_for(&self, new: &Described) -> bool {
+        self.before(new.last()).is_none_or(|one| one.last() < new.hash)
+    }
+}
+
+/// Returns the deepest segment of a table of that many: a split that made its directory sparser was
+/// refused, but pairs may have been removed since.
+fn deepest_of(held: usize) -> u32 {
+    (held.max(1).ilog2() + 2 * SPARSE.ilog2()).min(MOST_DEPTH)
+}
+
 impl<P: HashCodec> Table<P, Paged> {
     /// Returns segments for the hashes in the gaps, among those that no descriptor names. Each gap
     /// is filled.
     pub(super) fn fill_gaps(
         &self,
         chosen: &[Described],
-        gaps: Vec<RangeInclusive<u64>>,
+        gaps: &[RangeInclusive<u64>],
         held: usize,
     ) -> Vec<Described> {
-        let is_chosen = |segment: &usize| chosen.iter().any(|one| one.segment == *segment);
-        let free = (0..held).filter(|segment| !is_chosen(segment));
+        let is_chosen: HashSet<usize> = chosen.iter().map(|one| one.segment).collect();
+        let free = (0..held).filter(|segment| !is_chosen.contains(segment));
         let mut candidates: Vec<Candidate> = free
             .map(|segment| (segment, self.usage_of(segment)))
             .filter(|&(_, usage)| self.may_count(usage))
             .map(|(segment, usage)| Candidate {
                 segment,
                 usage,
-                hashes: self.hashes_within(segment, &gaps),
+                hashes: self.hashes_within(segment, gaps),
             })
             .collect();
         // Segments that were split may still have their pairs: those that took their place are
@@ -80,20 +109,18 @@ impl<P: HashCodec> Table<P, Paged> {
         // No lost segment is deeper than its neighbours: those were made by the same split.
         let of_chosen = chosen.iter().map(|one| one.depth).max();
         let of_candidates = || candidates.iter().find_map(Candidate::depth);
-        let most = of_chosen.or_else(of_candidates).unwrap_or(1).max(1);
-        let mut filled: Vec<Described> = Vec::new();
+        let most = of_chosen.or_else(of_candidates).unwrap_or(1).clamp(1, deepest_of(held));
+        let mut filled = Filled::default();
         candidates.retain(|candidate| {
             let Some(&first) = candidate.hashes.first() else { return true };
             let depth = candidate.common_bits().clamp(1, most);
             let hash = first >> (64 - depth) << (64 - depth);
             let one = Described { segment: candidate.segment, hash, depth, strategy: 0 };
-            let is_in =
-                |gap: &RangeInclusive<u64>| gap.contains(&one.hash) && gap.contains(&one.last());
-            let is_apart = |other: &Described| one.last() < other.hash || other.last() < one.hash;
-            let fits = gaps.iter().any(is_in) && filled.iter().all(is_apart);
+            let is_in = gap_of(gaps, hash).is_some_and(|gap| gap.contains(&one.last()));
+            let fits = is_in && filled.has_room_for(&one);
             if fits {
                 self.doubt(one.segment, candidate.usage);
-                filled.push(one);
+                filled.0.insert(hash, one);
             }
             !fits
         });
@@ -111,26 +138,39 @@ impl<P: HashCodec> Table<P, Paged> {
             });
             other.or(any).unwrap_or(absent)
         };
+        // Damaged hashes may have any number of bits in common, so the depths of stand-ins follow
+        // from the number of segments.
+        let usual = most.min(held.max(2).next_power_of_two().ilog2());
         for gap in gaps {
             let mut next = Some(*gap.start());
             while let Some(hash) = next.filter(|hash| gap.contains(hash)) {
-                let here = filled.iter().find(|one| (one.hash..=one.last()).contains(&hash));
-                let one = here.copied().unwrap_or_else(|| {
-                    let segment = stand_in(hash);
-                    Described { segment, hash, depth: most, strategy: 0 }
+                let here = filled.before(hash).filter(|one| one.last() >= hash);
+                let one = here.unwrap_or_else(|| {
+                    let of = |depth| Described { segment: 0, hash, depth, strategy: 0 };
+                    let is_free = |one: &Described| {
+                        one.hash << one.depth == 0
+                            && gap.contains(&one.last())
+                            && filled.has_room_for(one)
+                    };
+                    // Gaps and segments begin where segments of the greatest depth do.
+                    let widest = (usual..most).map(of).find(is_free).unwrap_or_else(|| of(most));
+                    let one = Described { segment: stand_in(hash), ..widest };
+                    filled.0.insert(hash, one);
+                    one
                 });
-                if here.is_none() {
-                    filled.push(one);
-                }
                 next = one.last().checked_add(1);
             }
         }
-        filled
+        filled.0.into_values().collect()
     }
 
-    /// Leaves out descriptors that may be earlier ones, of segments that were given back since.
-    pub(super) fn leave_out_replaced(&self, all: &mut Vec<Described>, held: usize) {
+    /// Leaves out descriptors that may be earlier ones, of segments that were given back since, and
+    /// descriptors of a depth that no segment has.
+    pub(super) fn leave_out_doubtful(&self, all: &mut Vec<Described>, held: usize) {
         all.retain(|one| {
+            if one.depth > deepest_of(held) {
+                return false;
+            }
             let descriptor = self.segments.descriptor(one.segment);
             if one.segment >= held || !descriptor.is_some_and(|it| self.medium.may_be_earlier(it)) {
                 return true;
@@ -210,7 +250,7 @@ impl<P: HashCodec> Table<P, Paged> {
                 let is_there = at >= per_segment
                     || at == first_bucket(hash, mask)
                     || at == second_bucket(hash, mask);
-                if is_there && gaps.iter().any(|gap| gap.contains(&hash)) {
+                if is_there && gap_of(gaps, hash).is_some() {
                     hashes.push(hash);
                 }
             }

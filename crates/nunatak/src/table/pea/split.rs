@@ -23,7 +23,7 @@ use std::time::Instant;
 /// The most entries of a directory, as a multiple of the segments that its pairs need. Beyond this,
 /// pairs without room go to chains: otherwise hashes that agree in many bits could make the
 /// directory as large as memory.
-const SPARSE: usize = 64;
+pub(super) const SPARSE: usize = 64;
 
 impl<P: HashCodec, M: Medium, L: Layout> Resizing for Table<P, M, L> {
     /// Splits segments until there is room for `additional` more pairs.
