@@ -74,8 +74,8 @@ impl Filled {
     }
 }
 
-/// Returns the deepest segment of a table of that many: a split that made its directory sparser was
-/// refused, but pairs may have been removed since.
+/// Returns the depth beyond which segments of that many are no usual ones: a split that made the directory
+/// sparser was refused, but pairs may have been removed since. Pairs in chains can have made it deeper.
 fn deepest_of(held: usize) -> u32 {
     (held.max(1).ilog2() + 2 * SPARSE.ilog2()).min(MOST_DEPTH)
 }
@@ -109,7 +109,8 @@ impl<P: HashCodec> Table<P, Paged> {
         // No lost segment is deeper than its neighbours: those were made by the same split.
         let of_chosen = chosen.iter().map(|one| one.depth).max();
         let of_candidates = || candidates.iter().find_map(Candidate::depth);
-        let most = of_chosen.or_else(of_candidates).unwrap_or(1).clamp(1, deepest_of(held));
+        let of_pairs = || of_candidates().map_or(1, |depth| depth.clamp(1, deepest_of(held)));
+        let most = of_chosen.unwrap_or_else(of_pairs);
         let mut filled = Filled::default();
         candidates.retain(|candidate| {
             let Some(&first) = candidate.hashes.first() else { return true };
@@ -165,13 +166,14 @@ impl<P: HashCodec> Table<P, Paged> {
     }
 
     /// Leaves out descriptors that may be earlier ones, of segments that were given back since, and
-    /// descriptors of a depth that no segment has.
+    /// those of unusual depths in damaged pages: they could ask for a directory of gigabytes.
     pub(super) fn leave_out_doubtful(&self, all: &mut Vec<Described>, held: usize) {
         all.retain(|one| {
-            if one.depth > deepest_of(held) {
+            let descriptor = self.segments.descriptor(one.segment);
+            let is_right = || descriptor.is_some_and(|it| self.medium.epoch_of(it).is_some());
+            if one.depth > deepest_of(held) && !is_right() {
                 return false;
             }
-            let descriptor = self.segments.descriptor(one.segment);
             if one.segment >= held || !descriptor.is_some_and(|it| self.medium.may_be_earlier(it)) {
                 return true;
             }
