@@ -7,7 +7,6 @@ use nunatak::durable::{
     PeaMap, PeaMultiMap, Salvaged, TurboMap,
 };
 use nunatak::{Error, Iceberg, Pea, Turbo};
-use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -47,15 +46,13 @@ fn used_pieces(image: &[u8], part: u8, bytes: usize) -> Vec<Range<usize>> {
     pieces.filter(|piece| image[piece.clone()].iter().any(|&byte| byte != 0)).collect()
 }
 
-/// Returns where the versions of a page are, by its entry in a map: the last one first.
-fn pages_of(image: &[u8], entry: &Range<usize>) -> Vec<Range<usize>> {
-    let pages = extents_of(image, PAGES).into_iter().flat_map(|range| range.step_by(4096));
-    let pages: Vec<usize> = pages.collect();
-    let mut versions: Vec<u64> = entry.clone().step_by(8).map(|at| word(image, at)).collect();
-    versions.sort_unstable_by_key(|&version| Reverse(version));
-    let versions = versions.into_iter().filter(|&version| version != 0);
-    let page = |version: u64| pages[version as usize & ((1 << 28) - 1)];
-    versions.map(|version| page(version)..page(version) + 4096).collect()
+/// Returns where the last version of a page is, by its entry in a map.
+fn last_page(image: &[u8], entry: &Range<usize>) -> Range<usize> {
+    let versions = entry.clone().step_by(8).map(|at| word(image, at));
+    let number = versions.max().unwrap() as usize & ((1 << 28) - 1);
+    let mut pages = extents_of(image, PAGES).into_iter().flat_map(|range| range.step_by(4096));
+    let at = pages.nth(number).unwrap();
+    at..at + 4096
 }
 
 /// A file that is damaged again and again.
@@ -184,7 +181,7 @@ fn earlier_pages_show_no_other_keys<T: MapInFile<Entry = (u64, u64)>>(
         for entry in used_pieces(&image, MAPS[0], 32) {
             let mut damaged = image.clone();
             damaged[entry.clone()].fill(0);
-            damaged[pages_of(&image, &entry)[0].clone()].fill(0);
+            damaged[last_page(&image, &entry)].fill(0);
             let (copy, new) = (path.with_extension("copy"), path.with_extension("new"));
             fs::write(&copy, damaged).unwrap();
             let _ = fs::remove_file(&new);
@@ -380,7 +377,7 @@ fn segments_that_were_given_back_show_no_values_of_other_keys() {
         let history = history(&mut draw, 16);
         let stored = stored_by(&history);
         let file = File::new(|path| replayed_multi(path, &history));
-        let last = |entry: &Range<usize>| pages_of(&file.image, entry)[0].clone();
+        let last = |entry: &Range<usize>| last_page(&file.image, entry);
         let descriptors = last(&used_pieces(&file.image, SEGMENTS_MAP, 32)[0]);
         // Those of the segments that took their places.
         let buckets = used_pieces(&file.image, MAPS[0], 32);
@@ -455,7 +452,7 @@ fn earlier_descriptors_show_no_values_of_other_keys() {
         let Some(earlier) = images.len().checked_sub(4) else { continue };
         let mut image = images.last().unwrap().clone();
         let entry = used_pieces(&image, SEGMENTS_MAP, 32)[0].clone();
-        let last = pages_of(&image, &entry)[0].clone();
+        let last = last_page(&image, &entry);
         image[entry].fill(0);
         image[last].fill(0);
         leave_descriptors(&mut image, &images[earlier]);
