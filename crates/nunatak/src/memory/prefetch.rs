@@ -52,3 +52,24 @@ pub(crate) fn prefetch_to_write<T>(address: *const T) {
     #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = address;
 }
+
+/// Prefetches all lines of a bucket, whose address need not be valid, since the header tells too late which slot is
+/// needed.
+#[inline(always)]
+pub(crate) fn prefetch_bucket<T>(bucket: *const T) {
+    (0..size_of::<T>()).step_by(64).for_each(|at| prefetch(bucket.cast::<u8>().wrapping_add(at)));
+}
+
+/// Prefetches the lines of a bucket behind its header, which the caller loads at once.
+#[inline(always)]
+pub(crate) fn prefetch_behind_header<T>(bucket: *const T) {
+    (64..size_of::<T>()).step_by(64).for_each(|at| prefetch(bucket.cast::<u8>().wrapping_add(at)));
+}
+
+/// Prefetches all lines of a bucket, as [`prefetch_bucket`] does, for stores.
+#[inline(always)]
+pub(crate) fn prefetch_bucket_to_write<T>(bucket: *const T) {
+    // One by one: four such instructions in one block make updates of Pea Hash a fifth slower on a Zen 3.
+    let line = |at| prefetch_to_write(bucket.cast::<u8>().wrapping_add(at));
+    (0..size_of::<T>()).step_by(64).for_each(line);
+}

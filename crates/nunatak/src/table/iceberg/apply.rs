@@ -88,7 +88,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Changes for Table<P, B, M> {
                 return before;
             }
         }
-        self.apply_slowly(&request)
+        // A copy, here and below: a value whose address is known elsewhere is kept in memory all the time.
+        self.apply_slowly(&{ request })
     }
 }
 
@@ -116,7 +117,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                 return before;
             }
         }
-        self.apply_slowly(&request)
+        self.apply_slowly(&{ request })
     }
 
     /// Performs an operation on a key that is its word, unless a resize or another thread is in the
@@ -141,6 +142,26 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             self.front.unlock(block);
             return Some(done);
         }
+        if !self.front.is_overflowed(block) {
+            let is_done = match request.fresh {
+                None => true,
+                Some(value) => self.put_in_front(state, block, request, value),
+            };
+            if is_done {
+                self.front.unlock(block);
+                return Some((None, i64::from(request.fresh.is_some())));
+            }
+        }
+        self.apply_behind_at_once((state, block), &{ *request })
+    }
+
+    /// Completes an attempt of [`apply_at_once`](Self::apply_at_once) that the front block alone could not end.
+    #[inline(never)]
+    fn apply_behind_at_once<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        (state, block): (State, usize),
+        request: &Request<'_, T, F>,
+    ) -> Option<Done> {
         match self.apply_behind(state, block, request, &KeyTestAnswers::default()) {
             Attempt::Done(done) => Some(done),
             Attempt::Stale
@@ -313,15 +334,10 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             None => match request.fresh {
                 None => Attempt::Done((None, 0)),
                 Some(value) => {
-                    let pair = (request.tag, value);
-                    let fingerprint = fingerprint(request.hash);
-                    let leftovers = self.leftovers_of_front(state, block);
-                    let empty = self.front.empty_for(block, fingerprint) & !leftovers;
-                    if empty != 0 {
-                        let slot = first_from(empty, preferred_slot::<B>(request.hash));
-                        self.front.put(block, slot, fingerprint, pair);
+                    if self.put_in_front(state, block, request, value) {
                         Attempt::Done((None, 1))
                     } else {
+                        let pair = (request.tag, value);
                         match self.put_behind(state, block, (request.hash, None), pair) {
                             Put::Done => Attempt::Done((None, 1)),
                             Put::Stale => Attempt::Stale,
@@ -335,6 +351,26 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         };
         self.front.unlock(block);
         attempt
+    }
+
+    /// Puts an absent key into its front block, which is locked. Returns whether there was room.
+    #[inline(always)]
+    fn put_in_front<T, F>(
+        &self,
+        state: State,
+        block: usize,
+        request: &Request<'_, T, F>,
+        value: u64,
+    ) -> bool {
+        let fingerprint = fingerprint(request.hash);
+        let leftovers = self.leftovers_of_front(state, block);
+        let empty = self.front.empty_for(block, fingerprint) & !leftovers;
+        if empty == 0 {
+            return false;
+        }
+        let slot = first_from(empty, preferred_slot::<B>(request.hash));
+        self.front.put(block, slot, fingerprint, (request.tag, value));
+        true
     }
 
     /// Changes a key in the back yard or in level 3. Returns `None` if neither has it.

@@ -78,13 +78,26 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
                 if !self.front.is_overflowed(block) && self.is_still_after_miss(state) {
                     return None;
                 }
-                match self.find_behind(state, hash, tag, test) {
-                    Some(found) => return found,
-                    None => return self.find_anywhere(hash, tag, test),
-                }
+                return self.find_behind_or_anywhere(state, hash, tag, test);
             }
         }
         self.find_anywhere(hash, tag, test)
+    }
+
+    /// Looks up a key that is not in its front block. A function of its own: in line, its values took the registers of
+    /// lookups that end in the front block.
+    #[inline(never)]
+    fn find_behind_or_anywhere<T: KeyTest>(
+        &self,
+        state: State,
+        hash: u64,
+        tag: u64,
+        test: &T,
+    ) -> Option<u64> {
+        match self.find_behind(state, hash, tag, test) {
+            Some(found) => found,
+            None => self.find_anywhere(hash, tag, test),
+        }
     }
 
     /// Looks a key up in a batch: the lines are in the cache, and no other lines are touched.

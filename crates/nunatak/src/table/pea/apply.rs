@@ -8,7 +8,7 @@ use super::segments::STASH;
 use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{OpPin, Shared};
+use crate::sync::{FastPin, Shared};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::bucket::{Flag, Header, Layout};
 use crate::table::shared::full_disk::refuse;
@@ -77,7 +77,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
         match self.run_once::<FETCHES, _, _>(ahead, &request) {
             Some(before) => before,
-            None => self.run_again::<FETCHES, _, _>(&request),
+            // A copy, here and below: a value whose address is known elsewhere is kept in memory all the time.
+            None => self.run_again::<FETCHES, _, _>(&{ request }),
         }
     }
 
@@ -89,7 +90,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         ahead: Option<Found<'_>>,
         request: &Request<'_, T, F>,
     ) -> Option<Option<u64>> {
-        let pin = OpPin::<Shared>::new();
+        // As in TurboHash.
+        let pin = FastPin::new()?;
         if self.cut.is_frozen() {
             return None;
         }
@@ -210,18 +212,20 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         (known, is_refused): (&KeyTestAnswers, bool),
     ) -> Result<Attempt, NoRoom> {
         let header = buckets.first.header();
-        let place = match self.slot_of((buckets.first, header), request, known) {
+        let pair = |slot| self.segments.held_pair(buckets.first, slot);
+        let slots = header.matching(fingerprint(request.hash));
+        let place = match known.slot_of::<T>(request.tag, slots, pair) {
             // The case of nearly all keys. A branch of its own, since the place is known in it.
             Ok(Some((slot, second))) => {
                 return self.change_found(buckets, request, (Place::First(slot), second));
             }
             Ok(None) if header.has_no_flag() => Ok(None),
-            Ok(None) => self.place_behind(buckets.segment, header, request, known),
+            Ok(None) => self.place_behind(buckets.segment, header, &{ *request }, known),
             Err(unknown) => Err(unknown),
         };
         match (place, request.fresh) {
             (Err(unknown), _) => Ok(Attempt::Unknown(unknown)),
-            (Ok(Some(found)), _) => self.change_behind(buckets, request, found),
+            (Ok(Some(found)), _) => self.change_behind(buckets, &{ *request }, found),
             (Ok(None), None) => Ok(Attempt::Done(None, 0)),
             (Ok(None), Some(second)) => {
                 let (pair, strategy) = ((request.tag, second), found.entry.strategy());

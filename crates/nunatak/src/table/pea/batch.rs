@@ -203,7 +203,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Option<u64> {
         // A page of a file may have moved by now, or not be durable.
         if !M::IS_DURABLE {
-            let second = self.find_in_segment(found.entry.segment(), hash, tag, test);
+            let second = self.find_in_segment(found.entry.segment(), (hash, tag), test);
             if self.is_still(found) {
                 return second;
             }

@@ -5,7 +5,9 @@ use super::directory::Found;
 use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
 use crate::hash::HashCodec;
 use crate::memory::Medium;
-use crate::memory::prefetch::{prefetch, prefetch_to_write};
+use crate::memory::prefetch::{
+    prefetch, prefetch_behind_header, prefetch_bucket, prefetch_bucket_to_write,
+};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Ordering, fence};
 use crate::table::KeyTest;
@@ -39,20 +41,58 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         tag: u64,
         test: &T,
     ) -> Option<u64> {
-        loop {
-            let recycled = self.medium.recycled();
-            let found = self.locate(hash);
-            let segment = found.entry.segment();
+        let key = (hash, tag);
+        // Here for the first bucket, where most keys are. Every call ends the lookup, so no value has to outlast one.
+        if self.pairs_load_whole {
+            let (recycled, found) = (self.medium.recycled(), self.locate(hash));
+            let (segment, place) = (found.entry.segment(), first_bucket(hash, self.mask()));
             if FETCHES {
-                self.prefetch_bucket::<false>(segment, first_bucket(hash, self.mask()));
+                prefetch_behind_header(self.segments.address(segment, place));
             }
-            let second = self.find_in_segment(segment, hash, tag, test);
-            self.persist_read(segment, hash);
-            // The answer does not count either if a page may have been reused.
-            if self.is_still(found) && self.medium.recycled() == recycled {
+            let bucket = self.segments.bucket(segment, place);
+            let header = bucket.header();
+            let second = self.find_in(bucket, header, key, test, true);
+            if second.is_none() && !header.has_no_flag() {
+                return self.find_elsewhere_once((found, recycled), key, test);
+            }
+            if self.is_answer((found, recycled), hash) {
                 return second;
             }
         }
+        self.find_again(key, test)
+    }
+
+    /// Looks a key up behind its first bucket, which does not hold it; everywhere, if it goes to another segment
+    /// meanwhile.
+    #[inline(never)]
+    fn find_elsewhere_once<T: KeyTest>(
+        &self,
+        seen: (Found<'_>, u64),
+        key: (u64, u64),
+        test: &T,
+    ) -> Option<u64> {
+        let second = self.look_elsewhere(seen.0.entry.segment(), key, test);
+        if self.is_answer(seen, key.0) { second } else { self.find_again(key, test) }
+    }
+
+    /// Looks a key up as often as it goes to another segment meanwhile.
+    #[inline(never)]
+    fn find_again<T: KeyTest>(&self, key @ (hash, _): (u64, u64), test: &T) -> Option<u64> {
+        loop {
+            let (recycled, found) = (self.medium.recycled(), self.locate(hash));
+            let second = self.find_in_segment(found.entry.segment(), key, test);
+            if self.is_answer((found, recycled), hash) {
+                return second;
+            }
+        }
+    }
+
+    /// Returns whether a key's entry is unchanged after the caller read from its segment, and no page was reused since.
+    /// If not, what the caller read does not count.
+    #[inline(always)]
+    fn is_answer(&self, (found, recycled): (Found<'_>, u64), hash: u64) -> bool {
+        self.persist_read(found.entry.segment(), hash);
+        self.is_still(found) && self.medium.recycled() == recycled
     }
 
     /// Returns whether a key's entry is unchanged after the caller read from its segment. If not,
@@ -68,16 +108,15 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn find_in_segment<T: KeyTest>(
         &self,
         segment: usize,
-        hash: u64,
-        tag: u64,
+        key @ (hash, _): (u64, u64),
         test: &T,
     ) -> Option<u64> {
         let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
         // Before the fingerprints: if this header has no flag, the key is here or absent.
         let header = bucket.header();
-        match self.find_in(bucket, header, (hash, tag), test) {
+        match self.find_in(bucket, header, key, test, self.pairs_load_whole) {
             None if header.has_no_flag() => None,
-            None => self.find_elsewhere(segment, hash, tag, test),
+            None => self.find_elsewhere(segment, key, test),
             found => found,
         }
     }
@@ -90,22 +129,30 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         header: L::Header,
         (hash, tag): (u64, u64),
         test: &T,
+        whole: bool,
     ) -> Option<u64> {
-        let pair = |slot| self.segments.pair(bucket, slot, self.pairs_load_whole);
+        let pair = |slot| self.segments.pair(bucket, slot, whole);
         find_in(bucket, header, (fingerprint(hash), tag), test, pair)
     }
 
-    /// Looks for a key behind its first bucket.
-    fn find_elsewhere<T: KeyTest>(
+    /// Looks for a key behind its first bucket. A function of its own: in line, its values took the registers of the
+    /// lookups that end in the first bucket.
+    #[inline(never)]
+    fn find_elsewhere<T: KeyTest>(&self, segment: usize, key: (u64, u64), test: &T) -> Option<u64> {
+        self.look_elsewhere(segment, key, test)
+    }
+
+    #[inline(always)]
+    fn look_elsewhere<T: KeyTest>(
         &self,
         segment: usize,
-        hash: u64,
-        tag: u64,
+        key @ (hash, tag): (u64, u64),
         test: &T,
     ) -> Option<u64> {
         let mask = self.mask();
         let header = self.segments.bucket(segment, first_bucket(hash, mask)).header();
-        let find_in = |bucket: &L| self.find_in(bucket, bucket.header(), (hash, tag), test);
+        let find_in =
+            |bucket: &L| self.find_in(bucket, bucket.header(), key, test, self.pairs_load_whole);
         let in_second = || find_in(self.segments.bucket(segment, second_bucket(hash, mask)));
         let in_stash = || self.segments.stash(segment).into_iter().find_map(find_in);
         // Tests a copy, since no code of the caller's runs under a lock (R7).
@@ -129,11 +176,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Fetches all lines of a bucket, since the header tells too late which slot is needed.
     #[inline(always)]
     pub(super) fn prefetch_bucket<const CHANGES: bool>(&self, segment: usize, place: usize) {
-        let first = self.segments.address(segment, place).cast::<u8>();
-        for line in (0..size_of::<L>()).step_by(64) {
-            let address = first.wrapping_add(line);
-            if CHANGES { prefetch_to_write(address) } else { prefetch(address) }
-        }
+        let address = self.segments.address(segment, place);
+        if CHANGES { prefetch_bucket_to_write(address) } else { prefetch_bucket(address) }
     }
 
     /// Fetches the first line that every operation on a key needs.

@@ -147,6 +147,13 @@ impl<M: Medium, L: Layout> Segments<M, L> {
         bucket.pair(slot, whole)
     }
 
+    /// Loads a slot of a locked bucket: see [`Layout::held_pair`].
+    #[inline(always)]
+    pub(super) fn held_pair(&self, bucket: &L, slot: usize) -> (u64, u64) {
+        self.look_at(bucket, slot);
+        bucket.held_pair(slot)
+    }
+
     /// Counts the lines of the bucket's header and of the slot.
     #[inline(always)]
     fn look_at(&self, bucket: &L, slot: usize) {

@@ -17,6 +17,15 @@ pub(in crate::table) struct Request<'r, T, F> {
     pub(in crate::table) change: &'r F,
 }
 
+impl<T, F> Clone for Request<'_, T, F> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, F> Copy for Request<'_, T, F> {}
+
 /// The reason why an attempt failed. The attempt holds nothing any more.
 pub(in crate::table) enum Obstacle {
     /// This value word has the key's tag, and it is unknown whether it belongs to the key.

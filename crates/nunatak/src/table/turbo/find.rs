@@ -4,7 +4,7 @@ use super::Table;
 use super::geometry::{Descriptor, fingerprint};
 use super::shards::Shard;
 use crate::hash::HashCodec;
-use crate::memory::prefetch::{prefetch, prefetch_to_write};
+use crate::memory::prefetch::{prefetch_behind_header, prefetch_bucket, prefetch_bucket_to_write};
 use crate::memory::{BuddyExtent, Medium};
 use crate::table::KeyTest;
 use crate::table::shared::bucket::{Flag, Header, Layout, find_in};
@@ -26,7 +26,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Lookups for Table<P, M, L> {
 
     #[inline(always)]
     fn prefetch(&self, word: u64) {
-        self.prefetch_home::<false>(self.codec.hash(word));
+        let hash = self.codec.hash(word);
+        if let Some(extent) = self.shards.of(hash).descriptor().extent() {
+            prefetch_bucket(self.shards.address(self.shards.place(extent, hash, 0)));
+        }
     }
 }
 
@@ -40,16 +43,58 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         tag: u64,
         test: &T,
     ) -> Option<u64> {
-        let shard = self.shards.of(hash);
+        let key = (hash, tag);
+        // Here for the first bucket, where nearly all keys are. Every call ends the lookup, so no value has to outlast one.
+        if self.pairs_load_whole {
+            let (shard, recycled) = (self.shards.of(hash), self.medium.recycled());
+            let descriptor = shard.descriptor();
+            let Some(extent) = descriptor.extent() else { return self.find_again(key, test) };
+            let first = self.shards.place(extent, hash, 0);
+            if FETCHES {
+                prefetch_behind_header(self.shards.address(first));
+            }
+            let bucket = self.shards.bucket(first);
+            let header = bucket.header();
+            let found = self.find_in(bucket, header, key, test, true);
+            if found.is_none() && !header.has_no_flag() {
+                return self.find_behind_once((descriptor, recycled), key, test);
+            }
+            if self.is_answer(shard, (descriptor, recycled), hash) {
+                return found;
+            }
+        }
+        self.find_again(key, test)
+    }
+
+    /// Looks a key up behind its first bucket, which does not hold it; everywhere, if its shard got other buckets
+    /// meanwhile.
+    #[inline(never)]
+    fn find_behind_once<T: KeyTest>(
+        &self,
+        seen: (Descriptor, u64),
+        key: (u64, u64),
+        test: &T,
+    ) -> Option<u64> {
+        if let Some(extent) = seen.0.extent() {
+            let found =
+                self.find_behind(extent, self.shards.home(extent, key.0).header(), key, test);
+            if self.is_answer(self.shards.of(key.0), seen, key.0) {
+                return found;
+            }
+        }
+        self.find_again(key, test)
+    }
+
+    /// Looks a key up as often as its shard gets other buckets meanwhile.
+    #[inline(never)]
+    fn find_again<T: KeyTest>(&self, key @ (hash, tag): (u64, u64), test: &T) -> Option<u64> {
         loop {
-            let recycled = self.medium.recycled();
+            let (shard, recycled) = (self.shards.of(hash), self.medium.recycled());
             let descriptor = shard.descriptor();
             let second = match descriptor.extent() {
                 Some(extent) => {
-                    if FETCHES {
-                        self.prefetch_bucket::<false>(self.shards.place(extent, hash, 0));
-                    }
-                    self.find_in_extent(extent, hash, tag, test)
+                    let first = self.shards.place(extent, hash, 0);
+                    self.find_from(first, extent, key, test)
                 }
                 None if M::IS_DURABLE && descriptor.is_unrestored() => {
                     drop(self.hold(hash));
@@ -58,24 +103,24 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 None if self.chains.len() == 0 => return None,
                 None => self.find_in_chain(hash, tag, test),
             };
-            let now = shard.descriptor_after();
-            self.persist_read(now, hash);
-            // The answer does not count either if a page may have been reused.
-            if now.has_extent_of(descriptor) && self.medium.recycled() == recycled {
+            if self.is_answer(shard, (descriptor, recycled), hash) {
                 return second;
             }
         }
     }
 
+    /// Returns whether the shard of a hash still has a descriptor after the caller read from its buckets, and no page was
+    /// reused since. If not, what the caller read does not count.
     #[inline(always)]
-    fn find_in_extent<T: KeyTest>(
+    fn is_answer(
         &self,
-        extent: BuddyExtent,
+        shard: &Shard,
+        (descriptor, recycled): (Descriptor, u64),
         hash: u64,
-        tag: u64,
-        test: &T,
-    ) -> Option<u64> {
-        self.find_from(self.shards.place(extent, hash, 0), extent, (hash, tag), test)
+    ) -> bool {
+        let now = shard.descriptor_after();
+        self.persist_read(now, hash);
+        now.has_extent_of(descriptor) && self.medium.recycled() == recycled
     }
 
     /// Looks a key up from its first bucket on.
@@ -90,7 +135,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let bucket = self.shards.bucket(first);
         // Before the fingerprints: if this header has no flag, the key is here or absent.
         let header = bucket.header();
-        match self.find_in(bucket, header, (hash, tag), test) {
+        match self.find_in(bucket, header, (hash, tag), test, self.pairs_load_whole) {
             None if header.has_no_flag() => None,
             None => self.find_behind(extent, header, (hash, tag), test),
             found => found,
@@ -105,12 +150,15 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         header: L::Header,
         (hash, tag): (u64, u64),
         test: &T,
+        whole: bool,
     ) -> Option<u64> {
-        let pair = |slot| self.shards.pair(bucket, slot, self.pairs_load_whole);
+        let pair = |slot| self.shards.pair(bucket, slot, whole);
         find_in(bucket, header, (fingerprint(hash), tag), test, pair)
     }
 
-    /// Looks for a key behind its first bucket.
+    /// Looks for a key behind its first bucket. A function of its own: in line, its values took the registers of the
+    /// lookups that end in the first bucket.
+    #[inline(never)]
     fn find_behind<T: KeyTest>(
         &self,
         extent: BuddyExtent,
@@ -125,7 +173,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             }
             let bucket = self.shards.bucket(self.shards.place(extent, hash, distance));
             header = bucket.header();
-            let found = self.find_in(bucket, header, key, test);
+            let found = self.find_in(bucket, header, key, test, self.pairs_load_whole);
             if found.is_some() {
                 return found;
             }
@@ -145,28 +193,11 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.config.scope.min(extent.len())
     }
 
-    /// Fetches the first bucket of a hash, by a descriptor that may be out of date. Returns the
-    /// shard, this descriptor, and the bucket's number, if the shard has buckets.
+    /// Fetches the first bucket of a hash for a change, by a descriptor that may be out of date.
     #[inline(always)]
-    pub(super) fn prefetch_home<const CHANGES: bool>(
-        &self,
-        hash: u64,
-    ) -> (&Shard, Descriptor, usize) {
-        let shard = self.shards.of(hash);
-        let descriptor = shard.descriptor();
-        let Some(extent) = descriptor.extent() else { return (shard, descriptor, 0) };
-        let home = self.shards.place(extent, hash, 0);
-        self.prefetch_bucket::<CHANGES>(home);
-        (shard, descriptor, home)
-    }
-
-    /// Fetches all lines of a bucket, since the header tells too late which slot is needed.
-    #[inline(always)]
-    pub(super) fn prefetch_bucket<const CHANGES: bool>(&self, at: usize) {
-        let first = self.shards.address(at).cast::<u8>();
-        for line in (0..size_of::<L>()).step_by(64) {
-            let address = first.wrapping_add(line);
-            if CHANGES { prefetch_to_write(address) } else { prefetch(address) }
+    pub(super) fn prefetch_home(&self, hash: u64) {
+        if let Some(extent) = self.shards.of(hash).descriptor().extent() {
+            prefetch_bucket_to_write(self.shards.address(self.shards.place(extent, hash, 0)));
         }
     }
 }

@@ -178,7 +178,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let slots = L::SLOTS << extent.size;
         let Counts { live, tombstones } = held.shard.counts();
         let is_empty = EMPTY * (live as usize) < slots && extent.size > held.shard.first_size();
-        is_empty || f64::from(tombstones) > self.config.tombstones * slots as f64
+        is_empty || (u64::from(tombstones) << 32) > self.tombstones_a_slot * slots as u64
     }
 
     /// Makes a locked shard as small as its keys allow, or clears it of tombstones, if it has many

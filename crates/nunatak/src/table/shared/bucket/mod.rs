@@ -155,6 +155,13 @@ pub trait Layout: Element + Debug + Send + Sync + Sized + 'static {
     /// once.
     fn pair(&self, slot: usize, whole: bool) -> (u64, u64);
 
+    /// Loads a tag and the value of its key from a slot. The caller holds a lock that keeps other threads from the key:
+    /// if the tag is the key's, the value is, too.
+    #[inline(always)]
+    fn held_pair(&self, slot: usize) -> (u64, u64) {
+        self.pair(slot, true)
+    }
+
     /// Returns whether a pair that was loaded after `header` is valid: its two halves belong
     /// together, and its insert has ended.
     fn is_pair_of(&self, header: Self::Header, slot: usize) -> bool;

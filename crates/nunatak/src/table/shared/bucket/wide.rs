@@ -151,6 +151,13 @@ impl Layout for Bucket {
     }
 
     #[inline(always)]
+    fn held_pair(&self, slot: usize) -> (u64, u64) {
+        // Relaxed: the lock orders them.
+        let slot = &self.slots[slot];
+        (slot.load_first(Ordering::Relaxed), slot.load_second(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
     fn is_pair_of(&self, _header: BucketHeader, _slot: usize) -> bool {
         // One load reads both words of a slot, and the tag is stored last.
         true
