@@ -1,0 +1,75 @@
+//! Whole loops over maps, behind an interface that stays the same from version to version.
+
+use nunatak::{ConcurrentMap, DlhtMap, IcebergMap, PeaMap, TurboMap};
+use std::slice;
+
+enum Map {
+    Dlht(DlhtMap<u64, u64>),
+    Iceberg(IcebergMap<u64, u64>),
+    Pea(PeaMap<u64, u64>),
+    Turbo(TurboMap<u64, u64>),
+}
+
+/// Keys of one call of the batched operations.
+const BATCH: usize = 4096;
+
+/// Runs an operation for each key. Returns how many keys were there.
+fn run_on<M: ConcurrentMap<u64, u64>>(map: &M, operation: u32, keys: &[u64]) -> usize {
+    let mut found = vec![None; BATCH];
+    let mut entries = vec![(0, 0); BATCH];
+    match operation {
+        0 => keys.iter().filter(|&&key| map.insert(key, !key).is_some()).count(),
+        1 => keys.iter().filter(|&key| map.get(key) == Some(!key)).count(),
+        2 => keys.iter().filter(|&key| map.remove(key).is_some()).count(),
+        _ => keys
+            .chunks(BATCH)
+            .map(|keys| {
+                let found = &mut found[..keys.len()];
+                match operation {
+                    3 => {
+                        let entries = &mut entries[..keys.len()];
+                        entries.iter_mut().zip(keys).for_each(|(entry, &key)| *entry = (key, !key));
+                        map.insert_many(entries, found).map(|_| ())
+                    }
+                    4 => map.get_many(keys, found).map(|_| ()),
+                    _ => map.remove_many(keys, found).map(|_| ()),
+                }
+                .expect("as many results as keys");
+                found.iter().flatten().count()
+            })
+            .sum(),
+    }
+}
+
+/// Makes a map that has room for so many entries. It lives as long as the process.
+#[unsafe(no_mangle)]
+pub extern "C" fn versions_map(kind: u32, capacity: usize) -> *const () {
+    let map = match kind {
+        0 => Map::Dlht(DlhtMap::with_capacity(capacity)),
+        1 => Map::Iceberg(IcebergMap::with_capacity(capacity)),
+        2 => Map::Pea(PeaMap::with_capacity(capacity)),
+        _ => Map::Turbo(TurboMap::with_capacity(capacity)),
+    };
+    (&raw const *Box::leak(Box::new(map))).cast()
+}
+
+/// Runs an operation for each key, and returns how many keys were there.
+///
+/// # Safety
+/// `map` is of [`versions_map`] of the same library, and `count` keys are readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn versions_run(
+    map: *const (),
+    operation: u32,
+    keys: *const u64,
+    count: usize,
+) -> usize {
+    // SAFETY: the caller's promise.
+    let (map, keys) = unsafe { (&*map.cast::<Map>(), slice::from_raw_parts(keys, count)) };
+    match map {
+        Map::Dlht(map) => run_on(map, operation, keys),
+        Map::Iceberg(map) => run_on(map, operation, keys),
+        Map::Pea(map) => run_on(map, operation, keys),
+        Map::Turbo(map) => run_on(map, operation, keys),
+    }
+}
