@@ -3,12 +3,8 @@
 use nunatak::{ConcurrentMap, DlhtMap, IcebergMap, PeaMap, TurboMap};
 use std::slice;
 
-enum Map {
-    Dlht(DlhtMap<u64, u64>),
-    Iceberg(IcebergMap<u64, u64>),
-    Pea(PeaMap<u64, u64>),
-    Turbo(TurboMap<u64, u64>),
-}
+/// Runs an operation for each key.
+type Loops = Box<dyn Fn(u32, &[u64]) -> usize>;
 
 /// Keys of one call of the batched operations.
 const BATCH: usize = 4096;
@@ -41,16 +37,20 @@ fn run_on<M: ConcurrentMap<u64, u64>>(map: &M, operation: u32, keys: &[u64]) -> 
     }
 }
 
+fn loops_over<M: ConcurrentMap<u64, u64> + 'static>(map: M) -> Loops {
+    Box::new(move |operation, keys| run_on(&map, operation, keys))
+}
+
 /// Makes a map that has room for so many entries. It lives as long as the process.
 #[unsafe(no_mangle)]
 pub extern "C" fn versions_map(kind: u32, capacity: usize) -> *const () {
-    let map = match kind {
-        0 => Map::Dlht(DlhtMap::with_capacity(capacity)),
-        1 => Map::Iceberg(IcebergMap::with_capacity(capacity)),
-        2 => Map::Pea(PeaMap::with_capacity(capacity)),
-        _ => Map::Turbo(TurboMap::with_capacity(capacity)),
+    let loops = match kind {
+        0 => loops_over(DlhtMap::with_capacity(capacity)),
+        1 => loops_over(IcebergMap::with_capacity(capacity)),
+        2 => loops_over(PeaMap::with_capacity(capacity)),
+        _ => loops_over(TurboMap::with_capacity(capacity)),
     };
-    (&raw const *Box::leak(Box::new(map))).cast()
+    (&raw const *Box::leak(Box::new(loops))).cast()
 }
 
 /// Runs an operation for each key, and returns how many keys were there.
@@ -65,11 +65,6 @@ pub unsafe extern "C" fn versions_run(
     count: usize,
 ) -> usize {
     // SAFETY: the caller's promise.
-    let (map, keys) = unsafe { (&*map.cast::<Map>(), slice::from_raw_parts(keys, count)) };
-    match map {
-        Map::Dlht(map) => run_on(map, operation, keys),
-        Map::Iceberg(map) => run_on(map, operation, keys),
-        Map::Pea(map) => run_on(map, operation, keys),
-        Map::Turbo(map) => run_on(map, operation, keys),
-    }
+    let (run, keys) = unsafe { (&*map.cast::<Loops>(), slice::from_raw_parts(keys, count)) };
+    run(operation, keys)
 }
