@@ -16,7 +16,7 @@ use crate::sync::{FastPin, Ordering, fence};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::chains::Prepared;
 use crate::table::shared::full_disk::refuse;
-use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
+use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning, NO_ANSWERS};
 use crate::table::stages::{Changes, Figures as _};
 use crate::table::{Change, KeyTest};
 
@@ -142,27 +142,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             self.front.unlock(block);
             return Some(done);
         }
-        if !self.front.is_overflowed(block) {
-            let is_done = match request.fresh {
-                None => true,
-                Some(value) => self.put_in_front(state, block, request, value),
-            };
-            if is_done {
-                self.front.unlock(block);
-                return Some((None, i64::from(request.fresh.is_some())));
-            }
-        }
-        self.apply_behind_at_once((state, block), &{ *request })
-    }
-
-    /// Completes an attempt of [`apply_at_once`](Self::apply_at_once) that the front block alone could not end.
-    #[inline(never)]
-    fn apply_behind_at_once<T: KeyTest, F: Fn(u64) -> Change>(
-        &self,
-        (state, block): (State, usize),
-        request: &Request<'_, T, F>,
-    ) -> Option<Done> {
-        match self.apply_behind(state, block, request, &KeyTestAnswers::default()) {
+        match self.apply_behind(state, block, request, &NO_ANSWERS) {
             Attempt::Done(done) => Some(done),
             Attempt::Stale
             | Attempt::Unknown(_)
@@ -334,10 +314,15 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             None => match request.fresh {
                 None => Attempt::Done((None, 0)),
                 Some(value) => {
-                    if self.put_in_front(state, block, request, value) {
+                    let pair = (request.tag, value);
+                    let fingerprint = fingerprint(request.hash);
+                    let leftovers = self.leftovers_of_front(state, block);
+                    let empty = self.front.empty_for(block, fingerprint) & !leftovers;
+                    if empty != 0 {
+                        let slot = first_from(empty, preferred_slot::<B>(request.hash));
+                        self.front.put(block, slot, fingerprint, pair);
                         Attempt::Done((None, 1))
                     } else {
-                        let pair = (request.tag, value);
                         match self.put_behind(state, block, (request.hash, None), pair) {
                             Put::Done => Attempt::Done((None, 1)),
                             Put::Stale => Attempt::Stale,
@@ -351,26 +336,6 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         };
         self.front.unlock(block);
         attempt
-    }
-
-    /// Puts an absent key into its front block, which is locked. Returns whether there was room.
-    #[inline(always)]
-    fn put_in_front<T, F>(
-        &self,
-        state: State,
-        block: usize,
-        request: &Request<'_, T, F>,
-        value: u64,
-    ) -> bool {
-        let fingerprint = fingerprint(request.hash);
-        let leftovers = self.leftovers_of_front(state, block);
-        let empty = self.front.empty_for(block, fingerprint) & !leftovers;
-        if empty == 0 {
-            return false;
-        }
-        let slot = first_from(empty, preferred_slot::<B>(request.hash));
-        self.front.put(block, slot, fingerprint, (request.tag, value));
-        true
     }
 
     /// Changes a key in the back yard or in level 3. Returns `None` if neither has it.
@@ -391,7 +356,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             !Back::<B, M>::matching_two(words, back_fingerprint(request.hash)).is_empty();
         let may_be_chained = words[0].is_overflowed() && words[1].is_overflowed();
         if may_be_there || may_be_chained {
-            let attempt = self.change_where_it_is(state, blocks, request, known);
+            let attempt = self.change_where_it_is(state, blocks, &{ *request }, known);
             if attempt.is_some() {
                 return attempt;
             }

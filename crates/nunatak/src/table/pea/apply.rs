@@ -12,7 +12,7 @@ use crate::sync::{FastPin, Shared};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::bucket::{Flag, Header, Layout};
 use crate::table::shared::full_disk::refuse;
-use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
+use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning, NO_ANSWERS};
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
@@ -99,7 +99,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let is_still = |found: &Found<'_>| self.directories.is_still(*found);
         let found = ahead.filter(is_still).unwrap_or_else(|| self.locate(request.hash));
         let buckets = self.lock_fetched::<FETCHES>(found, request.hash, false)?;
-        let attempt = self.attempt(found, buckets, request, (&KeyTestAnswers::default(), false));
+        let attempt = self.attempt(found, buckets, request, (&NO_ANSWERS, false));
         buckets.unlock();
         drop(pin);
         match attempt {

@@ -2,7 +2,7 @@
 
 use super::Table;
 use super::directory::Found;
-use super::geometry::{Strategy, fingerprint, first_bucket, second_bucket};
+use super::geometry::{Entry, Strategy, fingerprint, first_bucket, second_bucket};
 use crate::hash::HashCodec;
 use crate::memory::Medium;
 use crate::memory::prefetch::{
@@ -42,18 +42,17 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         test: &T,
     ) -> Option<u64> {
         let key = (hash, tag);
-        // Here for the first bucket, where most keys are. Every call ends the lookup, so no value has to outlast one.
+        // Here for both buckets, where nearly all keys are. Every call ends the lookup, so no value has to outlast one.
         if self.pairs_load_whole {
             let (recycled, found) = (self.medium.recycled(), self.locate(hash));
-            let (segment, place) = (found.entry.segment(), first_bucket(hash, self.mask()));
+            let segment = found.entry.segment();
             if FETCHES {
-                prefetch_behind_header(self.segments.address(segment, place));
+                let first = first_bucket(hash, self.mask());
+                prefetch_behind_header(self.segments.address(segment, first));
             }
-            let bucket = self.segments.bucket(segment, place);
-            let header = bucket.header();
-            let second = self.find_in(bucket, header, key, test, true);
-            if second.is_none() && !header.has_no_flag() {
-                return self.find_elsewhere_once((found, recycled), key, test);
+            let (second, is_all) = self.find_in_buckets(segment, key, test, true);
+            if second.is_none() && !is_all {
+                return self.find_elsewhere_once((found.entry, recycled), key, test);
             }
             if self.is_answer((found, recycled), hash) {
                 return second;
@@ -62,17 +61,23 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         self.find_again(key, test)
     }
 
-    /// Looks a key up behind its first bucket, which does not hold it; everywhere, if it goes to another segment
-    /// meanwhile.
+    /// Looks a key up that is in neither of its buckets; everywhere, if it goes to another segment meanwhile. Gets its entry
+    /// alone, which a register holds: the same entry in another directory is the same segment.
     #[inline(never)]
     fn find_elsewhere_once<T: KeyTest>(
         &self,
-        seen: (Found<'_>, u64),
+        (entry, recycled): (Entry, u64),
         key: (u64, u64),
         test: &T,
     ) -> Option<u64> {
-        let second = self.look_elsewhere(seen.0.entry.segment(), key, test);
-        if self.is_answer(seen, key.0) { second } else { self.find_again(key, test) }
+        let found = self.locate(key.0);
+        if found.entry == entry {
+            let second = self.find_elsewhere(entry.segment(), key, test);
+            if self.is_answer((found, recycled), key.0) {
+                return second;
+            }
+        }
+        self.find_again(key, test)
     }
 
     /// Looks a key up as often as it goes to another segment meanwhile.
@@ -108,17 +113,33 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     pub(super) fn find_in_segment<T: KeyTest>(
         &self,
         segment: usize,
-        key @ (hash, _): (u64, u64),
+        key: (u64, u64),
         test: &T,
     ) -> Option<u64> {
-        let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
-        // Before the fingerprints: if this header has no flag, the key is here or absent.
-        let header = bucket.header();
-        match self.find_in(bucket, header, key, test, self.pairs_load_whole) {
-            None if header.has_no_flag() => None,
-            None => self.find_elsewhere(segment, key, test),
-            found => found,
+        match self.find_in_buckets(segment, key, test, self.pairs_load_whole) {
+            (None, false) => self.find_elsewhere(segment, key, test),
+            (found, _) => found,
         }
+    }
+
+    /// Looks for a key in its two buckets. Also returns whether these are all places where it may be.
+    #[inline(always)]
+    fn find_in_buckets<T: KeyTest>(
+        &self,
+        segment: usize,
+        key @ (hash, _): (u64, u64),
+        test: &T,
+        whole: bool,
+    ) -> (Option<u64>, bool) {
+        let bucket = self.segments.bucket(segment, first_bucket(hash, self.mask()));
+        // Before the fingerprints: if this header has no flag, the key is here or absent. So for each flag.
+        let header = bucket.header();
+        let mut found = self.find_in(bucket, header, key, test, whole);
+        if found.is_none() && header.has(Flag::Second) {
+            let bucket = self.segments.bucket(segment, second_bucket(hash, self.mask()));
+            found = self.find_in(bucket, bucket.header(), key, test, whole);
+        }
+        (found, !header.has(Flag::Stashed) && !header.has(Flag::Chained))
     }
 
     /// Looks for a key in a bucket whose header was loaded.
@@ -135,31 +156,23 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         find_in(bucket, header, (fingerprint(hash), tag), test, pair)
     }
 
-    /// Looks for a key behind its first bucket. A function of its own: in line, its values took the registers of the
-    /// lookups that end in the first bucket.
+    /// Looks for a key that is in neither of its buckets. A function of its own: in line, its values took the registers of
+    /// the lookups that end in the buckets.
     #[inline(never)]
-    fn find_elsewhere<T: KeyTest>(&self, segment: usize, key: (u64, u64), test: &T) -> Option<u64> {
-        self.look_elsewhere(segment, key, test)
-    }
-
-    #[inline(always)]
-    fn look_elsewhere<T: KeyTest>(
+    fn find_elsewhere<T: KeyTest>(
         &self,
         segment: usize,
         key @ (hash, tag): (u64, u64),
         test: &T,
     ) -> Option<u64> {
-        let mask = self.mask();
-        let header = self.segments.bucket(segment, first_bucket(hash, mask)).header();
+        let header = self.segments.bucket(segment, first_bucket(hash, self.mask())).header();
         let find_in =
             |bucket: &L| self.find_in(bucket, bucket.header(), key, test, self.pairs_load_whole);
-        let in_second = || find_in(self.segments.bucket(segment, second_bucket(hash, mask)));
         let in_stash = || self.segments.stash(segment).into_iter().find_map(find_in);
         // Tests a copy, since no code of the caller's runs under a lock (R7).
         let in_chain =
             || self.chains.of(hash, tag).into_iter().find(|&second| test.accepts(second));
-        None.or_else(|| if header.has(Flag::Second) { in_second() } else { None })
-            .or_else(|| if header.has(Flag::Stashed) { in_stash() } else { None })
+        None.or_else(|| if header.has(Flag::Stashed) { in_stash() } else { None })
             .or_else(|| if header.has(Flag::Chained) { in_chain() } else { None })
     }
 

@@ -12,6 +12,10 @@ pub(in crate::table) struct KeyTestAnswers {
     others: Option<Box<Answers>>,
 }
 
+/// None, for keys that are known by their words.
+pub(in crate::table) static NO_ANSWERS: KeyTestAnswers =
+    KeyTestAnswers { first: None, others: None };
+
 type Answers = HashMap<u64, bool, foldhash::fast::FixedState>;
 
 /// A key test that remembers its answers.

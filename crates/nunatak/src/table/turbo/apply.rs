@@ -13,7 +13,7 @@ use crate::sync::{FastPin, Shared};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::bucket::{Flag, Header, Layout};
 use crate::table::shared::full_disk::refuse;
-use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
+use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning, NO_ANSWERS};
 use crate::table::shared::rehashed::Rehashed;
 use crate::table::stages::Changes;
 use crate::table::{Change, KeyTest};
@@ -94,81 +94,21 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         &self,
         request: &Request<'_, T, F>,
     ) -> Option<Option<u64>> {
-        // Not `OpPin`: it has to remember what it found, which costs inserts a third on a Zen 3.
+        // Not `OpPin`, which has to remember what it found.
         let pin = FastPin::new()?;
         if self.cut.is_frozen() {
             return None;
         }
-        let (held, home) = self.hold_at_once::<FETCHES>(request.hash)?;
+        let (mut held, home) = self.hold_at_once::<FETCHES>(request.hash)?;
         self.copy_before_change(&held, request.hash);
-        match self.attempt_at_home((&held, home), request) {
-            Some((before, added)) => {
-                self.end(held, pin, request.hash, added);
-                Some(before)
-            }
-            None => self.run_behind((held, home), pin, &{ *request }),
-        }
-    }
-
-    /// Makes an attempt that the first bucket alone could not end.
-    #[inline(never)]
-    fn run_behind<T: KeyTest, F: Fn(u64) -> Change>(
-        &self,
-        (mut held, home): (ShardGuard<'_>, usize),
-        pin: FastPin,
-        request: &Request<'_, T, F>,
-    ) -> Option<Option<u64>> {
-        let (known, mut hashes) = (KeyTestAnswers::default(), Rehashed::default());
-        match self.attempt((&mut held, home), request, &known, &mut hashes) {
+        let mut hashes = Rehashed::default();
+        match self.attempt((&mut held, home), request, &NO_ANSWERS, &mut hashes) {
             Ok(Attempt::Done(before, added)) => {
                 self.end(held, pin, request.hash, added);
                 Some(before)
             }
             _ => None,
         }
-    }
-
-    /// Makes an attempt in the first bucket of a key that is known by its word. Returns nothing, and has changed nothing,
-    /// if the key may be elsewhere or has no room here. Otherwise returns the value word from before, and the change of
-    /// the number of pairs.
-    #[inline(always)]
-    fn attempt_at_home<T: KeyTest, F: Fn(u64) -> Change>(
-        &self,
-        (held, home): (&ShardGuard<'_>, usize),
-        request: &Request<'_, T, F>,
-    ) -> Option<(Option<u64>, i64)> {
-        held.descriptor.extent()?;
-        let bucket = self.shards.bucket(home);
-        let header = bucket.header();
-        for slot in header.matching(fingerprint(request.hash)) {
-            let (tag, second) = self.shards.held_pair(bucket, slot);
-            if tag != request.tag {
-                continue;
-            }
-            let added = match (request.change)(second) {
-                Change::Keep => 0,
-                Change::To(new) => {
-                    self.replace_in((home, slot), new).ok()?;
-                    0
-                }
-                Change::Remove => {
-                    self.remove_from(held, (home, slot), header.has(PASSED)).ok()?;
-                    -1
-                }
-            };
-            return Some((Some(second), added));
-        }
-        if header.has(PASSED) || header.has(Flag::Chained) {
-            return None;
-        }
-        let Some(second) = request.fresh else { return Some((None, 0)) };
-        let slot = header.matching(0).next()?;
-        let mut counts = held.shard.counts();
-        let place = (home, slot);
-        self.put((place, false), request.hash, (request.tag, second), &mut counts).ok()?;
-        held.shard.set_counts(counts);
-        self.persist(Some(place));
-        Some((None, 1))
     }
 
     /// Locks the shard of a hash if it has buckets and no other thread holds the lock, and fetches its bucket meanwhile if
@@ -353,7 +293,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         }
         let free = header.matching(0).next().map(|slot| (at, slot));
         if header.has(PASSED) || header.has(Flag::Chained) {
-            return self.search_behind(extent, (header, free), request, known);
+            return self.search_behind(extent, (header, free), &{ *request }, known);
         }
         Searched::Absent { end: 0, free }
     }
@@ -425,21 +365,17 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         new: u64,
     ) -> Result<(), Error> {
         match place {
-            Place::Slot(at, slot) => self.replace_in((at, slot), new)?,
+            Place::Slot(at, slot) => {
+                self.shards.make_writable(at)?;
+                let bucket = self.shards.bucket(at);
+                bucket.replace(&self.medium, slot, new);
+                bucket.persist_value(&self.medium, slot);
+            }
             Place::Chain => {
                 let pair = (request.tag, second);
                 self.chains.replace(request.hash, pair, new).map_err(|_| FileError::Full)?;
             }
         }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn replace_in(&self, (at, slot): (usize, usize), new: u64) -> Result<(), Error> {
-        self.shards.make_writable(at)?;
-        let bucket = self.shards.bucket(at);
-        bucket.replace(&self.medium, slot, new);
-        bucket.persist_value(&self.medium, slot);
         Ok(())
     }
 
@@ -453,31 +389,20 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Result<(), Error> {
         match place {
             Place::Slot(at, slot) => {
-                let is_passed = self.shards.bucket(at).header().has(PASSED);
-                self.remove_from(held, (at, slot), is_passed)?;
+                self.shards.make_writable(at)?;
+                let bucket = self.shards.bucket(at);
+                bucket.clear(&self.medium, slot);
+                let mut counts = held.shard.counts();
+                // Counts of a damaged file may be wrong.
+                counts.live = counts.live.saturating_sub(1);
+                counts.tombstones += u32::from(bucket.header().has(PASSED));
+                held.shard.set_counts(counts);
             }
             Place::Chain => {
                 let pair = (request.tag, second);
                 self.chains.remove(request.hash, pair).map_err(|_| FileError::Full)?;
             }
         }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn remove_from(
-        &self,
-        held: &ShardGuard<'_>,
-        (at, slot): (usize, usize),
-        is_passed: bool,
-    ) -> Result<(), Error> {
-        self.shards.make_writable(at)?;
-        self.shards.bucket(at).clear(&self.medium, slot);
-        let mut counts = held.shard.counts();
-        // Counts of a damaged file may be wrong.
-        counts.live = counts.live.saturating_sub(1);
-        counts.tombstones += u32::from(is_passed);
-        held.shard.set_counts(counts);
         Ok(())
     }
 
@@ -535,26 +460,14 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 (place(distance), slot)
             }
         };
-        let is_passed = self.shards.bucket(at).header().has(PASSED);
-        self.put(((at, slot), is_passed), hash, pair, counts)?;
-        Ok(Some((at, slot)))
-    }
-
-    /// Stores a pair in a free slot of a bucket that is passed or not, not durably, and updates the caller's counts.
-    #[inline(always)]
-    fn put(
-        &self,
-        ((at, slot), is_passed): ((usize, usize), bool),
-        hash: u64,
-        pair: (u64, u64),
-        counts: &mut Counts,
-    ) -> Result<(), Error> {
         self.shards.make_writable(at)?;
+        let bucket = self.shards.bucket(at);
         counts.live += 1;
         // Counts of a damaged file may be wrong.
-        counts.tombstones = counts.tombstones.saturating_sub(u32::from(is_passed));
-        self.shards.bucket(at).put(&self.medium, slot, fingerprint(hash), pair);
-        Ok(())
+        counts.tombstones =
+            counts.tombstones.saturating_sub(u32::from(bucket.header().has(PASSED)));
+        bucket.put(&self.medium, slot, fingerprint(hash), pair);
+        Ok(Some((at, slot)))
     }
 
     /// Stores an absent key, not durably. No other thread knows the extent, or the caller has
