@@ -22,7 +22,7 @@ use crate::memory::{Medium, MemoryUsage, Part, ReservedArray};
 use crate::sync::{
     AtomicPair, AtomicU64, AtomicUsize, Mutex, Ordering, operations_ended, retire_tag,
 };
-use crate::table::shared::bucket::{Bucket, Layout};
+use crate::table::shared::bucket::{Bucket, Layout, look_at};
 use crate::table::shared::moves::Moves;
 use std::collections::BTreeMap;
 
@@ -143,26 +143,15 @@ impl<M: Medium, L: Layout> Segments<M, L> {
     /// Loads a slot: see [`Layout::pair`].
     #[inline(always)]
     pub(super) fn pair(&self, bucket: &L, slot: usize, whole: bool) -> (u64, u64) {
-        self.look_at(bucket, slot);
+        look_at::<M, L>(bucket, slot);
         bucket.pair(slot, whole)
     }
 
     /// Loads a slot of a locked bucket: see [`Layout::held_pair`].
     #[inline(always)]
     pub(super) fn held_pair(&self, bucket: &L, slot: usize) -> (u64, u64) {
-        self.look_at(bucket, slot);
+        look_at::<M, L>(bucket, slot);
         bucket.held_pair(slot)
-    }
-
-    /// Counts the lines of the bucket's header and of the slot.
-    #[inline(always)]
-    fn look_at(&self, bucket: &L, slot: usize) {
-        #[cfg(any(test, feature = "accounting"))]
-        for address in bucket.addresses(slot) {
-            crate::memory::touched::record(address.addr(), M::IS_DURABLE);
-        }
-        #[cfg(not(any(test, feature = "accounting")))]
-        let _ = (bucket, slot);
     }
 
     #[inline(always)]
@@ -535,7 +524,7 @@ impl<M: Medium> Segments<M> {
     /// Returns a slot, and counts its lines.
     #[inline(always)]
     pub(super) fn slot<'b>(&self, bucket: &'b Bucket, slot: usize) -> &'b AtomicPair {
-        self.look_at(bucket, slot);
+        look_at::<M, _>(bucket, slot);
         bucket.slot(slot)
     }
 }

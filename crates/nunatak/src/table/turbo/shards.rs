@@ -22,7 +22,7 @@ use crate::sync::{
     AtomicPair, AtomicU64, AtomicUsize, Backoff, Mutex, Ordering, fence, operations_ended,
     retire_tag,
 };
-use crate::table::shared::bucket::Layout;
+use crate::table::shared::bucket::{Layout, look_at};
 use crate::table::shared::moves::Moves;
 
 #[derive(Debug, Default)]
@@ -312,26 +312,15 @@ impl<M: Medium, L: Layout> Shards<M, L> {
     /// Loads a slot: see [`Layout::pair`].
     #[inline(always)]
     pub(super) fn pair(&self, bucket: &L, slot: usize, whole: bool) -> (u64, u64) {
-        self.look_at(bucket, slot);
+        look_at::<M, L>(bucket, slot);
         bucket.pair(slot, whole)
     }
 
     /// Loads a slot of a locked shard: see [`Layout::held_pair`].
     #[inline(always)]
     pub(super) fn held_pair(&self, bucket: &L, slot: usize) -> (u64, u64) {
-        self.look_at(bucket, slot);
+        look_at::<M, L>(bucket, slot);
         bucket.held_pair(slot)
-    }
-
-    /// Counts the lines of the bucket's header and of the slot.
-    #[inline(always)]
-    fn look_at(&self, bucket: &L, slot: usize) {
-        #[cfg(any(test, feature = "accounting"))]
-        for address in bucket.addresses(slot) {
-            crate::memory::touched::record(address.addr(), M::IS_DURABLE);
-        }
-        #[cfg(not(any(test, feature = "accounting")))]
-        let _ = (bucket, slot);
     }
 
     /// Allocates an extent of empty buckets that no other thread knows.

@@ -227,6 +227,17 @@ pub trait Layout: Element + Debug + Send + Sync + Sized + 'static {
     fn empty<M: Medium>(&self, medium: &M);
 }
 
+/// Counts the lines of a bucket's header and of a slot.
+#[inline(always)]
+pub(in crate::table) fn look_at<M: Medium, L: Layout>(bucket: &L, slot: usize) {
+    #[cfg(any(test, feature = "accounting"))]
+    for address in bucket.addresses(slot) {
+        crate::memory::touched::record(address.addr(), M::IS_DURABLE);
+    }
+    #[cfg(not(any(test, feature = "accounting")))]
+    let _ = (bucket, slot);
+}
+
 /// Returns the value word of a key in a bucket, by fingerprint and tag. The header was loaded
 /// before; `pair` loads a slot, as [`Layout::pair`] does.
 #[inline(always)]
