@@ -193,7 +193,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         };
         request.repeat(look_up, |known| {
             let pin = self.cut.try_enter().ok_or(Obstacle::Wait)?;
-            if FETCHES {
+            // Not under loom, as in `hold_at_once`.
+            if FETCHES && !cfg!(loom) {
                 self.prefetch_home(hash);
             }
             let (mut held, home) = self.hold_at_home(hash);

@@ -163,7 +163,7 @@ pub struct Table<P: HashCodec, M: Medium = Heap, L: Layout = Bucket> {
     chains: Chains<M>,
     decoder: Decoder,
     config: Config,
-    /// [`Config::tombstones`] in parts of 2^32, rounded up, since a removal asks.
+    /// [`Config::tombstones`] in parts of 2^24, rounded up, since a removal asks.
     tombstones_a_slot: u64,
     pairs_load_whole: bool,
     /// The requests that no thread changes anything, and the snapshot that is being taken.
@@ -217,7 +217,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             codec,
             registry: Arc::new(Registry::new()),
             chains: Chains::new(&medium)?,
-            tombstones_a_slot: (config.tombstones * f64::from(1_u32 << 31) * 2.0).ceil() as u64,
+            tombstones_a_slot: (config.tombstones * f64::from(1 << 24)).ceil() as u64,
             config,
             pairs_load_whole: pairs_load_whole(),
             cut: Cut::default(),

@@ -178,7 +178,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let slots = L::SLOTS << extent.size;
         let Counts { live, tombstones } = held.shard.counts();
         let is_empty = EMPTY * (live as usize) < slots && extent.size > held.shard.first_size();
-        is_empty || (u64::from(tombstones) << 32) > self.tombstones_a_slot * slots as u64
+        // No overflow: a share is at most one, and a shard has at most 2^24 buckets.
+        is_empty || (u64::from(tombstones) << 24) > self.tombstones_a_slot * slots as u64
     }
 
     /// Makes a locked shard as small as its keys allow, or clears it of tombstones, if it has many
