@@ -32,7 +32,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Removes the key that its word identifies and whose bin is at this offset. Returns `None`, and has
     /// done nothing, if the first bucket and its link are not enough.
     #[inline(always)]
-    pub(super) fn remove_in_first_bucket(
+    pub(super) fn remove_in_first_bucket<const ALONE: bool>(
         &self,
         index: &Index,
         (offset, tag): (usize, u64),
@@ -52,13 +52,13 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
         // SAFETY: `holding` is a part of `SLOT_BITS`, and not zero.
         let (number, slot) = unsafe { lowest_slot(bin, holding) };
-        self.remove_from((bin, header), (slot, number), tag)
+        self.remove_from::<ALONE>((bin, header), (slot, number), tag)
     }
 
     /// Performs an operation as `apply` does, on the key whose bin is at this offset. Returns `None`,
     /// and has done nothing, if the first bucket and its link are not enough.
     #[inline(always)]
-    pub(super) fn apply_in_first_bucket<T: KeyTest>(
+    pub(super) fn apply_in_first_bucket<const ALONE: bool, T: KeyTest>(
         &self,
         index: &Index,
         (offset, tag): (usize, u64),
@@ -104,7 +104,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         // SAFETY: `free` is a part of `SLOT_BITS`, and not zero.
         let (number, slot) = unsafe { lowest_slot(bin, free) };
         let claimed = Header(header.0 | (free & free.wrapping_neg()));
-        match self.claim(bin, (header, claimed), number, slot, (tag, value)) {
+        match self.claim::<ALONE>(bin, (header, claimed), number, slot, (tag, value)) {
             Claimed::Published => Some(None),
             Claimed::Lost => None,
         }

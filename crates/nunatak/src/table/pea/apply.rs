@@ -10,7 +10,7 @@ use crate::memory::Medium;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{FastPin, Shared};
 use crate::table::shared::attempts::{Obstacle, Request};
-use crate::table::shared::bucket::{Flag, Header, Layout};
+use crate::table::shared::bucket::{Flag, Header, Layout, clear_slot, put_into_slot};
 use crate::table::shared::full_disk::refuse;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning, NO_ANSWERS};
 use crate::table::shared::rehashed::Rehashed;
@@ -99,7 +99,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let is_still = |found: &Found<'_>| self.directories.is_still(*found);
         let found = ahead.filter(is_still).unwrap_or_else(|| self.locate(request.hash));
         let buckets = self.lock_fetched::<FETCHES>(found, request.hash, false)?;
-        let attempt = self.attempt(found, buckets, request, (&NO_ANSWERS, false));
+        let attempt = self.attempt::<FETCHES, _, _>(found, buckets, request, (&NO_ANSWERS, false));
         buckets.unlock();
         drop(pin);
         match attempt {
@@ -159,7 +159,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             let found = self.locate(hash);
             let locked = self.lock_fetched::<FETCHES>(found, hash, in_order);
             let buckets = locked.ok_or(Obstacle::Gone)?;
-            let attempt = self.attempt(found, buckets, request, (known, is_refused));
+            let attempt =
+                self.attempt::<FETCHES, _, _>(found, buckets, request, (known, is_refused));
             buckets.unlock();
             match attempt {
                 Attempt::Done(before, added) => {
@@ -193,18 +194,18 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     #[inline(always)]
-    fn attempt<T: KeyTest, F: Fn(u64) -> Change>(
+    fn attempt<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         found: Found<'_>,
         buckets: Buckets<'_, M, L>,
         request: &Request<'_, T, F>,
         known: (&KeyTestAnswers, bool),
     ) -> Attempt {
-        self.try_attempt(found, buckets, request, known).unwrap_or(Attempt::NoRoom)
+        self.try_attempt::<FETCHES, _, _>(found, buckets, request, known).unwrap_or(Attempt::NoRoom)
     }
 
     #[inline(always)]
-    fn try_attempt<T: KeyTest, F: Fn(u64) -> Change>(
+    fn try_attempt<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         found: Found<'_>,
         buckets: Buckets<'_, M, L>,
@@ -217,7 +218,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let place = match known.slot_of::<T>(request.tag, slots, pair) {
             // The case of nearly all keys. A branch of its own, since the place is known in it.
             Ok(Some((slot, second))) => {
-                return self.change_found(buckets, request, (Place::First(slot), second));
+                let found = (Place::First(slot), second);
+                return self.change_found::<FETCHES, _, _>(buckets, request, found);
             }
             Ok(None) if header.has_no_flag() => Ok(None),
             Ok(None) => self.place_behind(buckets.segment, header, &{ *request }, known),
@@ -225,17 +227,19 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         };
         match (place, request.fresh) {
             (Err(unknown), _) => Ok(Attempt::Unknown(unknown)),
-            (Ok(Some(found)), _) => self.change_behind(buckets, &{ *request }, found),
+            (Ok(Some(found)), _) => {
+                self.change_behind::<FETCHES, _, _>(buckets, &{ *request }, found)
+            }
             (Ok(None), None) => Ok(Attempt::Done(None, 0)),
             (Ok(None), Some(second)) => {
                 let (pair, strategy) = ((request.tag, second), found.entry.strategy());
-                self.insert((strategy, is_refused), buckets, request.hash, pair)
+                self.insert::<FETCHES>((strategy, is_refused), buckets, request.hash, pair)
             }
         }
     }
 
     #[inline(always)]
-    fn change_found<T: KeyTest, F: Fn(u64) -> Change>(
+    fn change_found<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         buckets: Buckets<'_, M, L>,
         request: &Request<'_, T, F>,
@@ -247,22 +251,24 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 true => Ok(Attempt::Done(Some(second), 0)),
                 false => Ok(Attempt::InOrder),
             },
-            Change::Remove => match self.remove(buckets, request, (place, second))? {
-                true => Ok(Attempt::Done(Some(second), -1)),
-                false => Ok(Attempt::InOrder),
-            },
+            Change::Remove => {
+                match self.remove::<FETCHES, _, _>(buckets, request, (place, second))? {
+                    true => Ok(Attempt::Done(Some(second), -1)),
+                    false => Ok(Attempt::InOrder),
+                }
+            }
         }
     }
 
     /// Changes a key that is not in its first bucket.
     #[inline(never)]
-    fn change_behind<T: KeyTest, F: Fn(u64) -> Change>(
+    fn change_behind<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         buckets: Buckets<'_, M, L>,
         request: &Request<'_, T, F>,
         found: (Place, u64),
     ) -> Result<Attempt, NoRoom> {
-        self.change_found(buckets, request, found)
+        self.change_found::<FETCHES, _, _>(buckets, request, found)
     }
 
     /// Returns the slot and the value word of a key in a bucket; as an error, a value word that may
@@ -384,7 +390,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Removes a key. Returns false if the second bucket can't be locked, or if the pair has gone.
     #[inline(always)]
-    fn remove<T, F>(
+    fn remove<const FETCHES: bool, T, F>(
         &self,
         mut buckets: Buckets<'_, M, L>,
         request: &Request<'_, T, F>,
@@ -393,7 +399,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         match place {
             Place::First(slot) => {
                 buckets.open_first()?;
-                buckets.first.clear(&self.medium, slot);
+                clear_slot::<FETCHES, _, _>(&self.medium, buckets.first, slot);
             }
             Place::Second(slot) => {
                 let Some(_locked) = buckets.lock_second() else { return Ok(false) };
@@ -401,7 +407,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 if !self.still_holds(buckets.second(), slot, request, second) {
                     return Ok(false);
                 }
-                buckets.second().clear(&self.medium, slot);
+                clear_slot::<FETCHES, _, _>(&self.medium, buckets.second(), slot);
             }
             Place::Stash(at, slot) => {
                 let _locked = self.held_stash(buckets.segment, at);
@@ -423,7 +429,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Stores a new key by a strategy. Stores it in a chain if the last strategy has no room, and a
     /// split was refused or is not worth it.
     #[inline(always)]
-    fn insert(
+    fn insert<const FETCHES: bool>(
         &self,
         (strategy, is_refused): (Strategy, bool),
         mut buckets: Buckets<'_, M, L>,
@@ -434,23 +440,23 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         if strategy == Strategy::Single
             && let Some(slot) = buckets.first.header().matching(0).next()
         {
-            self.put(buckets.first, slot, hash, pair);
+            self.put::<FETCHES>(buckets.first, slot, hash, pair);
             return Ok(Attempt::Done(None, 1));
         }
-        self.insert_balanced((strategy, is_refused), buckets, hash, pair)
+        self.insert_balanced::<FETCHES>((strategy, is_refused), buckets, hash, pair)
     }
 
     #[inline(always)]
-    fn put(&self, bucket: &L, slot: usize, hash: u64, pair: (u64, u64)) {
+    fn put<const FETCHES: bool>(&self, bucket: &L, slot: usize, hash: u64, pair: (u64, u64)) {
         bucket.note_half(&self.medium, hash);
-        bucket.put(&self.medium, slot, fingerprint(hash), pair);
+        put_into_slot::<FETCHES, _, _>(&self.medium, bucket, slot, (fingerprint(hash), pair));
         bucket.persist(&self.medium, slot);
     }
 
     /// Stores a new key that needs more than a free slot by single hashing. The first bucket is
     /// writable.
     #[inline(never)]
-    fn insert_balanced(
+    fn insert_balanced<const FETCHES: bool>(
         &self,
         (strategy, is_refused): (Strategy, bool),
         mut buckets: Buckets<'_, M, L>,
@@ -458,7 +464,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         pair: (u64, u64),
     ) -> Result<Attempt, NoRoom> {
         let medium = &self.medium;
-        let put = |bucket: &L, slot| self.put(bucket, slot, hash, pair);
+        let put = |bucket: &L, slot| self.put::<FETCHES>(bucket, slot, hash, pair);
         let _second;
         if strategy > Strategy::Single {
             let Some(locked) = buckets.lock_second() else { return Ok(Attempt::InOrder) };

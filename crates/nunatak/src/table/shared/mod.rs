@@ -9,6 +9,7 @@
 //! - [`hashes`] and [`rehashed`]: answers of the caller's hasher, for moves of keys.
 //! - [`moves`]: how many pairs were moved, and in which time.
 //! - [`room`]: tables that do not grow.
+//! - [`slot_branch`]: stores whose address does not wait for a line.
 //! - [`files`], [`paged`], [`undo_log`] and [`recovery_progress`]: tables in files.
 
 pub(in crate::table) mod attempts;
@@ -27,6 +28,7 @@ pub(in crate::table) mod prefetch_groups;
 pub(in crate::table) mod recovery_progress;
 pub(in crate::table) mod rehashed;
 pub(crate) mod room;
+pub(in crate::table) mod slot_branch;
 #[cfg(durable)]
 pub(crate) mod undo_log;
 

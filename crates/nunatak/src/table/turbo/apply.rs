@@ -11,7 +11,7 @@ use crate::memory::{BuddyExtent, Medium};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{FastPin, Shared};
 use crate::table::shared::attempts::{Obstacle, Request};
-use crate::table::shared::bucket::{Flag, Header, Layout};
+use crate::table::shared::bucket::{Flag, Header, Layout, clear_slot, put_into_slot};
 use crate::table::shared::full_disk::refuse;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning, NO_ANSWERS};
 use crate::table::shared::rehashed::Rehashed;
@@ -102,7 +102,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         let (mut held, home) = self.hold_at_once::<FETCHES>(request.hash)?;
         self.copy_before_change(&held, request.hash);
         let mut hashes = Rehashed::default();
-        match self.attempt((&mut held, home), request, &NO_ANSWERS, &mut hashes) {
+        match self.attempt::<FETCHES, _, _>((&mut held, home), request, &NO_ANSWERS, &mut hashes) {
             Ok(Attempt::Done(before, added)) => {
                 self.end(held, pin, request.hash, added);
                 Some(before)
@@ -199,7 +199,8 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             }
             let (mut held, home) = self.hold_at_home(hash);
             self.copy_before_change(&held, hash);
-            let attempt = self.attempt((&mut held, home), request, known, &mut hashes);
+            let attempt =
+                self.attempt::<FETCHES, _, _>((&mut held, home), request, known, &mut hashes);
             match attempt.unwrap_or(Attempt::NoRoom) {
                 Attempt::Done(before, added) => {
                     self.end(held, pin, hash, added);
@@ -226,7 +227,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     }
 
     #[inline(always)]
-    fn attempt<T: KeyTest, F: Fn(u64) -> Change>(
+    fn attempt<const FETCHES: bool, T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         (held, home): (&mut ShardGuard<'_>, usize),
         request: &Request<'_, T, F>,
@@ -250,7 +251,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                     Attempt::Done(Some(second), 0)
                 }
                 Change::Remove => {
-                    self.remove(held, request, (place, second))?;
+                    self.remove::<FETCHES, _, _>(held, request, (place, second))?;
                     Attempt::Done(Some(second), -1)
                 }
             },
@@ -259,7 +260,9 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 Some(second) => {
                     let pair = (request.tag, second);
                     let is_stored = match extent {
-                        Some(extent) => self.insert(held, extent, (hash, end, free), pair)?,
+                        Some(extent) => {
+                            self.insert::<FETCHES>(held, extent, (hash, end, free), pair)?
+                        }
                         None => false,
                     };
                     if !is_stored {
@@ -382,7 +385,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
 
     /// Removes a key, which frees its slot. Flags stay, so keys behind its bucket are still found.
     #[inline(always)]
-    fn remove<T, F>(
+    fn remove<const FETCHES: bool, T, F>(
         &self,
         held: &ShardGuard<'_>,
         request: &Request<'_, T, F>,
@@ -392,7 +395,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             Place::Slot(at, slot) => {
                 self.shards.make_writable(at)?;
                 let bucket = self.shards.bucket(at);
-                bucket.clear(&self.medium, slot);
+                clear_slot::<FETCHES, _, _>(&self.medium, bucket, slot);
                 let mut counts = held.shard.counts();
                 // Counts of a damaged file may be wrong.
                 counts.live = counts.live.saturating_sub(1);
@@ -411,7 +414,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// ended the search, sets the flag of each bucket that is newly passed. Returns whether there
     /// was room. The caller holds the shard's lock.
     #[inline(always)]
-    fn insert(
+    fn insert<const FETCHES: bool>(
         &self,
         held: &ShardGuard<'_>,
         extent: BuddyExtent,
@@ -419,7 +422,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         pair: (u64, u64),
     ) -> Result<bool, Error> {
         let mut counts = held.shard.counts();
-        let stored = self.insert_in(extent, (hash, end, free), pair, &mut counts)?;
+        let stored = self.insert_in::<FETCHES>(extent, (hash, end, free), pair, &mut counts)?;
         held.shard.set_counts(counts);
         self.persist(stored);
         Ok(stored.is_some())
@@ -436,7 +439,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     /// Stores a new key in an extent, not durably, and updates the caller's counts. Returns the
     /// place of the key, if there was room.
     #[inline(always)]
-    fn insert_in(
+    fn insert_in<const FETCHES: bool>(
         &self,
         extent: BuddyExtent,
         (hash, end, free): (u64, usize, Option<(usize, usize)>),
@@ -467,7 +470,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         // Counts of a damaged file may be wrong.
         counts.tombstones =
             counts.tombstones.saturating_sub(u32::from(bucket.header().has(PASSED)));
-        bucket.put(&self.medium, slot, fingerprint(hash), pair);
+        put_into_slot::<FETCHES, _, _>(&self.medium, bucket, slot, (fingerprint(hash), pair));
         Ok(Some((at, slot)))
     }
 
@@ -490,6 +493,6 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
                 break;
             }
         }
-        self.insert_in(extent, (hash, end, free), pair, counts)
+        self.insert_in::<false>(extent, (hash, end, free), pair, counts)
     }
 }

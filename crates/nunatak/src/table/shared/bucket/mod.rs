@@ -17,6 +17,7 @@ use crate::seeded::{Bug, seeded};
 use crate::simd::BitIter;
 use crate::sync::{AtomicPair, AtomicU64, Ordering};
 use crate::table::KeyTest;
+use crate::table::shared::slot_branch::branch_on_slot;
 use core::fmt::Debug;
 
 #[cfg(not(modelled))]
@@ -279,6 +280,34 @@ fn store<M: Medium>(medium: &M, word: &AtomicU64, new: u64) {
     }
     #[cfg(not(loom))]
     medium.store_word(word, new, Ordering::Release);
+}
+
+/// Puts a pair with its fingerprint into a free slot: see [`Layout::put`]. If the operation is no part of a batch
+/// (`ALONE`), the stores do not wait for the header that told the slot: see [`branch_on_slot`].
+#[inline(always)]
+pub(in crate::table) fn put_into_slot<const ALONE: bool, M: Medium, L: Layout>(
+    medium: &M,
+    bucket: &L,
+    slot: usize,
+    (fingerprint, pair): (u8, (u64, u64)),
+) {
+    match ALONE && !M::IS_DURABLE {
+        true => branch_on_slot(L::SLOTS, slot, |slot| bucket.put(medium, slot, fingerprint, pair)),
+        false => bucket.put(medium, slot, fingerprint, pair),
+    }
+}
+
+/// Empties a slot: see [`Layout::clear`], and for the stores [`put_into_slot`].
+#[inline(always)]
+pub(in crate::table) fn clear_slot<const ALONE: bool, M: Medium, L: Layout>(
+    medium: &M,
+    bucket: &L,
+    slot: usize,
+) {
+    match ALONE && !M::IS_DURABLE {
+        true => branch_on_slot(L::SLOTS, slot, |slot| bucket.clear(medium, slot)),
+        false => bucket.clear(medium, slot),
+    }
 }
 
 /// Stores a pair into a slot whose tag is zero. Both words are in one cache line, which persists in

@@ -165,6 +165,7 @@ impl<const WORDS: usize, const SLOTS: usize> Head<WORDS, SLOTS> {
         }
     }
 
+    #[inline(always)]
     fn set_fingerprint<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8) {
         let word = self.fingerprints.get(slot / 8).unwrap_or(&self.head);
         let shift = slot % 8 * 8;

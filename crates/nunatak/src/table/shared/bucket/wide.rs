@@ -336,6 +336,7 @@ impl Bucket {
         &self.slots[slot]
     }
 
+    #[inline(always)]
     fn set_fingerprint<M: Medium>(&self, medium: &M, slot: usize, fingerprint: u8) {
         let (word, shift) = (&self.words[slot / 8], slot % 8 * 8);
         let others = word.load(Ordering::Relaxed) & !(0xFF << shift);
