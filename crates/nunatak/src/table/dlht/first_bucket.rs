@@ -13,6 +13,7 @@ use super::tags::{SLOT_BITS, Tags};
 use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{DATA, Mode, Ordering};
+use crate::table::shared::slot_branch::keep_apart;
 use crate::table::{Change, KeyTest};
 
 /// Returns the slot of the lowest bit that is set.
@@ -26,6 +27,36 @@ unsafe fn lowest_slot(bin: &Bin, bits: u64) -> (usize, &Slot) {
     // SAFETY: by the caller's promise the bit is that of one of the three slots.
     let slot = unsafe { &*bin.slots.as_ptr().byte_add(size_of::<Slot>() / 2 * lowest) };
     (lowest / 2, slot)
+}
+
+/// Acts on the slot of the lowest bit that is set. If the operation is no part of a batch (`ALONE`), the slot's
+/// address does not wait for the bin: see [`keep_apart`].
+///
+/// # Safety
+/// As of [`lowest_slot`].
+#[inline(always)]
+unsafe fn with_lowest_slot<const ALONE: bool, R>(
+    bin: &Bin,
+    bits: u64,
+    act: impl FnOnce(usize, &Slot) -> R,
+) -> R {
+    if !ALONE {
+        // SAFETY: the caller's promise.
+        let (number, slot) = unsafe { lowest_slot(bin, bits) };
+        return act(number, slot);
+    }
+    let [a, b, c] = &bin.slots;
+    if bits & 1 != 0 {
+        let result = act(0, a);
+        keep_apart::<0>();
+        result
+    } else if bits & 4 != 0 {
+        let result = act(1, b);
+        keep_apart::<1>();
+        result
+    } else {
+        act(2, c)
+    }
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
@@ -51,14 +82,17 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             return still(bin, header, Bug::MissWithoutHeaderRecheck).then_some(None);
         }
         // SAFETY: `holding` is a part of `SLOT_BITS`, and not zero.
-        let (number, slot) = unsafe { lowest_slot(bin, holding) };
-        self.remove_from::<ALONE>((bin, header), (slot, number), tag)
+        unsafe {
+            with_lowest_slot::<ALONE, _>(bin, holding, |number, slot| {
+                self.remove_from((bin, header), (slot, number), tag)
+            })
+        }
     }
 
     /// Performs an operation as `apply` does, on the key whose bin is at this offset. Returns `None`,
     /// and has done nothing, if the first bucket and its link are not enough.
     #[inline(always)]
-    pub(super) fn apply_in_first_bucket<const ALONE: bool, T: KeyTest>(
+    pub(super) fn apply_in_first_bucket<T: KeyTest>(
         &self,
         index: &Index,
         (offset, tag): (usize, u64),
@@ -104,7 +138,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         // SAFETY: `free` is a part of `SLOT_BITS`, and not zero.
         let (number, slot) = unsafe { lowest_slot(bin, free) };
         let claimed = Header(header.0 | (free & free.wrapping_neg()));
-        match self.claim::<ALONE>(bin, (header, claimed), number, slot, (tag, value)) {
+        match self.claim(bin, (header, claimed), number, slot, (tag, value)) {
             Claimed::Published => Some(None),
             Claimed::Lost => None,
         }

@@ -28,7 +28,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         for (number, slot) in (PRIMARY_SLOTS..).zip(slots(index, offset, bin)?) {
             // Acquire: pairs with the publication.
             if slot.load_first(Ordering::Acquire) == tag {
-                return self.remove_from::<false>((bin, header), (slot, number), tag);
+                return self.remove_from((bin, header), (slot, number), tag);
             }
         }
         let is_absent = !header.has_slots_of_further_links()
@@ -64,7 +64,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         let at = offset / size_of::<Bin>();
         let links = index.ensure_link(at, bin, number)?;
         let slot = index.slot(at, bin, links, number);
-        match self.claim::<false>(bin, (header, header.with_claimed(number)), number, slot, pair) {
+        match self.claim(bin, (header, header.with_claimed(number)), number, slot, pair) {
             Claimed::Published => Some(None),
             Claimed::Lost => None,
         }

@@ -1,7 +1,7 @@
 //! Taking a key out of its slot, and giving the slot back.
 
 use super::Table;
-use super::layout::{Bin, BinState, Header, Slot, act_on_slot};
+use super::layout::{Bin, BinState, Header, Slot};
 use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{DATA, Mode, Ordering};
@@ -13,13 +13,13 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Whether the header has changed since does not matter: the tag is this key's, and a transfer takes
     /// tags out before the next index has them.
     #[inline(always)]
-    pub(super) fn remove_from<const ALONE: bool>(
+    pub(super) fn remove_from(
         &self,
         (bin, header): (&Bin, Header),
         (slot, number): (&Slot, usize),
         tag: u64,
     ) -> Option<Option<u64>> {
-        let second = act_on_slot::<ALONE, _>(bin, (slot, number), |slot| take_out::<Y>(slot, tag))?;
+        let second = take_out::<Y>(slot, tag)?;
         if !seeded(Bug::RemoveForgetsRelease) {
             self.give_back_under(bin, header, number);
         }

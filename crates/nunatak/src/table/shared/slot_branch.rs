@@ -1,12 +1,13 @@
 //! Stores whose address does not wait for a line.
 //!
-//! A change finds its slot in a header that may come from memory. If the address of the store is
-//! computed from the slot, the processor learns it late. Some processors, and all where the system has
-//! forbidden speculative bypass of stores (as many hosts of virtual machines have), run no later
-//! load before they know the address of each earlier store. Then the next operation waits for this
-//! operation's line. A branch for each slot lets the processor guess the slot, and go on with a known
-//! address; the price of a wrong guess is small against that of the line (figures in
-//! `docs/measurements.md`).
+//! A change finds its slot in a header, which may come from memory. If the address of the store is computed
+//! from the header, the processor knows it late, and some processors run hardly any later load before they know
+//! the address of each earlier store. So the next operation waits for this one's line. A branch for each slot
+//! lets the processor guess the slot, and go on with an address that it knows. A wrong guess costs less than the
+//! line: what ran on meanwhile has asked for the next operation's lines (figures in `docs/measurements.md`,
+//! "Stores that wait").
+//!
+//! In a batch the lines are there already, and a wrong guess gains nothing.
 
 /// Acts on a slot, by a branch of its own for each number below `slots`, a constant of at most 32.
 #[cfg(x86_64_assembly)]
@@ -16,16 +17,12 @@ pub(in crate::table) fn branch_on_slot<R>(
     slot: usize,
     act: impl FnOnce(usize) -> R,
 ) -> R {
-    /// Keeps the compiler from joining what the branches do at their ends: each has another text.
     macro_rules! branches {
         ($($number:literal)*) => {
             match slot {
                 $($number if $number < slots => {
                     let result = act($number);
-                    // SAFETY: no instruction.
-                    unsafe {
-                        core::arch::asm!(concat!("/* slot ", $number, " */"), options(nostack, preserves_flags));
-                    }
+                    keep_apart::<$number>();
                     result
                 })*
                 _ => act(slot),
@@ -47,4 +44,15 @@ pub(in crate::table) fn branch_on_slot<R>(
     act: impl FnOnce(usize) -> R,
 ) -> R {
     act(slot)
+}
+
+/// Ends a branch. The compiler would join branches that end alike, and compute the address again; these end in
+/// different texts.
+#[inline(always)]
+pub(in crate::table) fn keep_apart<const BRANCH: usize>() {
+    #[cfg(x86_64_assembly)]
+    // SAFETY: a comment, no instruction.
+    unsafe {
+        core::arch::asm!("/* slot {} */", const BRANCH, options(nostack, preserves_flags));
+    }
 }
