@@ -1,8 +1,9 @@
 //! Changes of a key whose bin has one bucket: most changes of most maps.
 //!
 //! This is the protocol of [`apply`](super::apply) without the parts that a bin of one bucket does
-//! not need, and without a branch on the slot. Such a branch waits until the bin arrives from
-//! memory. It is mispredicted every second time, and then the next operation starts late.
+//! not need. Which slot has the key is found without a branch. A removal then has a branch for each
+//! slot, so that its store does not wait for the bin ([`slot_branch`](crate::table::shared::slot_branch)); an
+//! insert and a replacement gain nothing by it.
 
 use super::Table;
 use super::apply::Claimed;

@@ -128,6 +128,12 @@ pub trait Header: Copy {
 
     fn free_slots(self) -> u32;
 
+    /// Returns whether this bucket has more free slots than the other.
+    #[inline(always)]
+    fn has_more_room_than(self, other: Self) -> bool {
+        self.free_slots() > other.free_slots()
+    }
+
     /// Returns the half of the hashes that the bucket of a durable table says its pairs have.
     fn half(self) -> Option<usize> {
         None
