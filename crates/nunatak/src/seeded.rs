@@ -95,6 +95,7 @@ pub enum Bug {
     LockedWithoutEntry,
     StashForgotten,
     SecondUnflagged,
+    SecondUnlocked,
     ChainedNotInherited,
     VersionNotAskedAgain,
     SecondVersionNotAsked,

@@ -81,6 +81,7 @@ fn seeded_bugs_are_found() {
     let of_growth = [
         (Bug::StashForgotten, "growth loses nothing"),
         (Bug::SecondUnflagged, "growth loses nothing"),
+        (Bug::SecondUnlocked, "growth loses nothing"),
         (Bug::LockedWithoutEntry, "no increment is lost"),
         (Bug::EntryNotAskedAgain, "a stable key is never missed"),
     ];

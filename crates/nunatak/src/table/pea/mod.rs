@@ -68,6 +68,7 @@ mod split;
 mod stats;
 #[cfg(all(test, not(modelled)))]
 mod tests;
+mod two_choice;
 #[cfg(durable)]
 mod verify;
 

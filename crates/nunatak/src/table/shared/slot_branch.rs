@@ -56,3 +56,15 @@ pub(in crate::table) fn keep_apart<const BRANCH: usize>() {
         core::arch::asm!("/* slot {} */", const BRANCH, options(nostack, preserves_flags));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_slot_is_acted_on_by_its_number() {
+        for slots in [0, 3, 15, 28, 32] {
+            assert!((0..40).all(|slot| branch_on_slot(slots, slot, |number| number) == slot));
+        }
+    }
+}

@@ -458,6 +458,24 @@ mod tests {
     }
 
     #[test]
+    fn the_bucket_with_more_free_slots_has_more_room() {
+        // Fingerprints of the first slots, and the byte of the flags.
+        let header = |taken: usize, others: u64| {
+            let of_slot = |slot: usize| if slot < taken { 0x81_u128 << (8 * slot) } else { 0 };
+            let words = (0..SLOTS).map(of_slot).sum::<u128>() | u128::from(others) << 120;
+            BucketHeader([words as u64, (words >> 64) as u64])
+        };
+        for (one, other) in (0..=SLOTS).flat_map(|one| (0..=SLOTS).map(move |other| (one, other))) {
+            for flags in [0, 0x80, 0xFF] {
+                let (of_one, of_other) = (header(one, flags), header(other, 0));
+                assert_eq!(of_one.has_more_room_than(of_other), one < other, "{one} {other}");
+                assert_eq!(of_other.has_more_room_than(of_one), other < one, "{one} {other}");
+                assert_eq!(of_one.free_slots() as usize, SLOTS - one);
+            }
+        }
+    }
+
+    #[test]
     fn rewritten_items_replace_all_others() {
         let bucket = Bucket::default();
         bucket.lock();
