@@ -84,11 +84,14 @@ fn seeded_bugs_are_found() {
         (Bug::SecondUnlocked, "growth loses nothing"),
         (Bug::LockedWithoutEntry, "no increment is lost"),
         (Bug::EntryNotAskedAgain, "a stable key is never missed"),
+        (Bug::ElsewhereNotAskedAgain, "a stable key is never missed"),
+        (Bug::EntryNotCompared, "a stable key is never missed"),
     ];
     schedules::seeded_bugs_are_found(&of_growth, &scenarios[..4]);
     let of_cuts = [
         (Bug::SnapshotWithoutGrace, "snapshots are cuts"),
         (Bug::ChangedUncopied, "snapshots are cuts"),
+        (Bug::FrozenIgnored, "snapshots are cuts of several writers"),
     ];
     schedules::seeded_bugs_are_found(&of_cuts, &scenarios[5..7]);
 }

@@ -77,12 +77,17 @@ fn seeded_bugs_are_found() {
     // Each bug with the scenarios about it.
     let scenarios = scenarios::<Tiny>();
     schedules::seeded_bugs_are_found(
-        &[(Bug::DescriptorNotAskedAgain, "growth loses nothing")],
+        &[
+            (Bug::DescriptorNotAskedAgain, "growth loses nothing"),
+            (Bug::BehindNotAskedAgain, "a stable key is never missed"),
+            (Bug::LockedWithAnyDescriptor, "growth loses nothing"),
+        ],
         &scenarios[..5],
     );
     let of_cuts = [
         (Bug::SnapshotWithoutGrace, "snapshots are cuts"),
         (Bug::ChangedUncopied, "snapshots are cuts"),
+        (Bug::FrozenIgnored, "snapshots are cuts of several writers"),
     ];
     schedules::seeded_bugs_are_found(&of_cuts, &scenarios[5..7]);
 }

@@ -96,7 +96,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
     ) -> Option<Option<u64>> {
         // Not `OpPin`, which has to remember what it found.
         let pin = FastPin::new()?;
-        if self.cut.is_frozen() {
+        if self.cut.is_frozen() && !seeded(Bug::FrozenIgnored) {
             return None;
         }
         let (mut held, home) = self.hold_at_once::<FETCHES>(request.hash)?;
@@ -128,7 +128,10 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
             prefetch_bucket_to_write(self.shards.address(home));
         }
         // A shard that still has this descriptor has the bucket still.
-        let is_held = shard.try_lock_with(descriptor);
+        let is_held = match seeded(Bug::LockedWithAnyDescriptor) {
+            true => shard.try_lock().is_some(),
+            false => shard.try_lock_with(descriptor),
+        };
         is_held.then(|| (ShardGuard { shard, descriptor: descriptor.unlocked() }, home))
     }
 

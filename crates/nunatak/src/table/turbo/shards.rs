@@ -74,7 +74,7 @@ impl Shard {
     }
 
     #[inline(always)]
-    fn try_lock(&self) -> Option<Descriptor> {
+    pub(super) fn try_lock(&self) -> Option<Descriptor> {
         // Acquire: pairs with `unlock`.
         let before = self.descriptor.fetch_or(Descriptor::lock_bit(), Ordering::Acquire);
         (!Descriptor(before).is_locked()).then_some(Descriptor(before))
