@@ -2,7 +2,7 @@
 
 use super::find::{Request, Scan, Sought, scan};
 use super::index::{Index, Migrating};
-use super::layout::{Bin, BinState, DELEGATED, Header, Slot};
+use super::layout::{Bin, BinState, DELEGATED, Header, Slot, act_on_slot};
 use super::probe::still;
 use super::{Step, Table};
 use crate::hash::HashCodec;
@@ -106,7 +106,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         change: &F,
     ) -> Option<Option<u64>> {
         self.attempt_once(word, asked, |index, place| {
-            self.apply_in_first_bucket(index, place, test, fresh, change)
+            self.apply_in_first_bucket::<true, _>(index, place, test, fresh, change)
         })
     }
 
@@ -336,7 +336,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         };
         let slot = index.slot(at, bin, links, number);
         let claimed = header.with_claimed(number);
-        match self.claim(bin, (header, claimed), number, slot, pair) {
+        match self.claim::<false>(bin, (header, claimed), number, slot, pair) {
             Claimed::Published => None,
             Claimed::Lost => Some(Detour::Again),
         }
@@ -345,7 +345,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Claims a free slot of a bin in which the key was not found, by changing `header` to
     /// `claimed`. Then publishes the pair in the slot.
     #[inline(always)]
-    pub(super) fn claim(
+    pub(super) fn claim<const ALONE: bool>(
         &self,
         bin: &Bin,
         (header, claimed): (Header, Header),
@@ -362,10 +362,13 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
         // A reader that sees one of the stores below finds the claim in the header.
         fence(Ordering::Release);
-        if !seeded(Bug::PublishBeforeValue) {
-            slot.store_second(pair.1, Ordering::Relaxed);
-        }
-        if publish::<Y>(slot, pair.0) {
+        let is_published = act_on_slot::<ALONE, _>(bin, (slot, number), |slot| {
+            if !seeded(Bug::PublishBeforeValue) {
+                slot.store_second(pair.1, Ordering::Relaxed);
+            }
+            publish::<Y>(slot, pair.0)
+        });
+        if is_published {
             if seeded(Bug::PublishBeforeValue) {
                 slot.store_second(pair.1, Ordering::Relaxed);
             }

@@ -97,7 +97,8 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
         self.for_each_fetched(count, &word, |pin, index, at, (hash, offset)| {
             let tag = self.codec.tag(word(at), hash);
             let (test, fresh, change) = (&test(at), fresh(at), &|second| change(at, second));
-            let first = self.apply_in_first_bucket(index, (offset, tag), test, fresh, change);
+            let first =
+                self.apply_in_first_bucket::<false, _>(index, (offset, tag), test, fresh, change);
             if let Some(before) = first {
                 return Step::Done(done(at, before));
             }

@@ -1,9 +1,9 @@
 //! Changes of a key whose bin has one bucket: most changes of most maps.
 //!
 //! This is the protocol of [`apply`](super::apply) without the parts that a bin of one bucket does
-//! not need. Which slot has the key is found without a branch. A removal then has a branch for each
-//! slot, so that its store does not wait for the bin ([`slot_branch`](crate::table::shared::slot_branch)); an
-//! insert and a replacement gain nothing by it.
+//! not need. Which slot has the key, or is free, is found without a branch. Then a removal or an
+//! insert that is no part of a batch (`ALONE`) has a branch for each slot, so that its store does not wait for the bin
+//! ([`slot_branch`](crate::table::shared::slot_branch)); a replacement gains nothing by it.
 
 use super::Table;
 use super::apply::Claimed;
@@ -93,7 +93,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Performs an operation as `apply` does, on the key whose bin is at this offset. Returns `None`,
     /// and has done nothing, if the first bucket and its link are not enough.
     #[inline(always)]
-    pub(super) fn apply_in_first_bucket<T: KeyTest>(
+    pub(super) fn apply_in_first_bucket<const ALONE: bool, T: KeyTest>(
         &self,
         index: &Index,
         (offset, tag): (usize, u64),
@@ -139,7 +139,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         // SAFETY: `free` is a part of `SLOT_BITS`, and not zero.
         let (number, slot) = unsafe { lowest_slot(bin, free) };
         let claimed = Header(header.0 | (free & free.wrapping_neg()));
-        match self.claim(bin, (header, claimed), number, slot, (tag, value)) {
+        match self.claim::<ALONE>(bin, (header, claimed), number, slot, (tag, value)) {
             Claimed::Published => Some(None),
             Claimed::Lost => None,
         }

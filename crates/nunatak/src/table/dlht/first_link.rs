@@ -64,7 +64,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         let at = offset / size_of::<Bin>();
         let links = index.ensure_link(at, bin, number)?;
         let slot = index.slot(at, bin, links, number);
-        match self.claim(bin, (header, header.with_claimed(number)), number, slot, pair) {
+        match self.claim::<false>(bin, (header, header.with_claimed(number)), number, slot, pair) {
             Claimed::Published => Some(None),
             Claimed::Lost => None,
         }

@@ -20,6 +20,7 @@
 
 use crate::memory::Zeroed;
 use crate::sync::{AtomicPair, AtomicU64};
+use crate::table::shared::slot_branch::branch_on_slot;
 
 /// A slot: the key's tag, which is never zero (see `HashCodec`), and the value word.
 pub(super) type Slot = AtomicPair;
@@ -213,6 +214,22 @@ impl Header {
     /// Returns the header with the version before: a seeded bug.
     pub(super) const fn with_version_before(self) -> Self {
         Self(self.0.wrapping_sub(Self::VERSION))
+    }
+}
+
+/// Acts on a slot of a bin. If the operation is no part of a batch (`ALONE`), the address of a slot in the first
+/// bucket does not wait for the bin: see [`branch_on_slot`].
+#[inline(always)]
+pub(super) fn act_on_slot<const ALONE: bool, R>(
+    bin: &Bin,
+    (slot, number): (&Slot, usize),
+    act: impl FnOnce(&Slot) -> R,
+) -> R {
+    match ALONE {
+        true => branch_on_slot(PRIMARY_SLOTS, number, |number| {
+            act(bin.slots.get(number).unwrap_or(slot))
+        }),
+        false => act(slot),
     }
 }
 
