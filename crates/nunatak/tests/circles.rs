@@ -255,10 +255,17 @@ impl Tree {
                 Some(Meaning::Import(path)) => {
                     self.definition(at, &[path, rest].concat(), depth - 1)
                 }
-                None => module
-                    .globs
-                    .iter()
-                    .find_map(|glob| self.definition(at, &[glob, path].concat(), depth - 1)),
+                None => {
+                    // A glob of another crate leads nowhere; to look for its name in the globs again would double
+                    // the work with each step.
+                    let is_own = |glob: &&Place| {
+                        let first = &glob[0];
+                        ["crate", "self", "super"].contains(&first.as_str())
+                            || module.names.contains_key(first)
+                    };
+                    let mut globs = module.globs.iter().filter(is_own);
+                    globs.find_map(|glob| self.definition(at, &[glob, path].concat(), depth - 1))
+                }
             },
         }
     }
