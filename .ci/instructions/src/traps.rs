@@ -1,0 +1,134 @@
+//! Runs code instruction by instruction, and counts what it does.
+
+use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Mnemonic, OpAccess};
+use std::arch::asm;
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// What code executes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Cost {
+    pub(crate) instructions: f64,
+    /// Instructions that read memory, and prefetches: each takes an entry of the load queue.
+    pub(crate) loads: f64,
+    pub(crate) stores: f64,
+}
+
+impl Cost {
+    pub(crate) fn figures(self) -> [f64; 3] {
+        [self.instructions, self.loads, self.stores]
+    }
+
+    fn from_figures([instructions, loads, stores]: [f64; 3]) -> Self {
+        Self { instructions, loads, stores }
+    }
+
+    /// Returns the cost of one of `count` operations, without that of the loop round them.
+    fn of_one(self, of_loop: Self, count: usize) -> Self {
+        let (all, alone) = (self.figures(), of_loop.figures());
+        Self::from_figures(std::array::from_fn(|i| (all[i] - alone[i]).max(0.0) / count as f64))
+    }
+}
+
+/// Instructions that one run may execute.
+const MOST: usize = 1 << 20;
+
+// Relaxed: the handler runs in the thread whose steps it counts.
+static STEPS: AtomicUsize = AtomicUsize::new(0);
+/// The addresses of the instructions. The handler can't allocate: it may interrupt the allocator.
+static ADDRESSES: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
+
+extern "C" fn step(_signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
+    let context = context.cast::<libc::ucontext_t>();
+    // SAFETY: the kernel gives a handler that was set with `SA_SIGINFO` the interrupted context.
+    let next = unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] };
+    let step = STEPS.fetch_add(1, Relaxed);
+    if let Some(address) = ADDRESSES.get(step) {
+        address.store(next as u64, Relaxed);
+    }
+}
+
+/// Must be called before code is run.
+pub(crate) fn catch_traps() {
+    type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+    // SAFETY: `step` has the signature of a handler with `SA_SIGINFO`, and touches atomics only.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = step as Handler as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        let caught = libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut());
+        assert_eq!(caught, 0, "traps can be caught");
+    }
+}
+
+/// Counts what `run` and a few instructions of its surroundings do.
+pub(crate) fn cost_of(run: impl FnOnce()) -> Cost {
+    STEPS.store(0, Relaxed);
+    // SAFETY: the trap flag makes the processor trap after each instruction until the flag is
+    // cleared; the handler was set before.
+    unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
+    run();
+    // SAFETY: as above.
+    unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
+    let steps = STEPS.load(Relaxed);
+    assert!(steps <= MOST, "more instructions than can be kept: {steps}");
+    let mut known = HashMap::new();
+    let mut sum = [0.0; 3];
+    for address in &ADDRESSES[..steps] {
+        let address = address.load(Relaxed);
+        let cost = *known.entry(address).or_insert_with(|| cost_at(address));
+        sum.iter_mut().zip(cost.figures()).for_each(|(sum, figure)| *sum += figure);
+    }
+    Cost::from_figures(sum)
+}
+
+/// Returns the cost of an operation, without that of the loop.
+pub(crate) fn cost_of_each(keys: &[u64], mut operate: impl FnMut(u64)) -> Cost {
+    let alone = cost_of(|| {
+        keys.iter().for_each(|&key| {
+            std::hint::black_box(key);
+        });
+    });
+    let all = cost_of(|| keys.iter().for_each(|&key| operate(std::hint::black_box(key))));
+    all.of_one(alone, keys.len())
+}
+
+/// Returns the cost of one of `count` operations that `run` executes together.
+pub(crate) fn cost_of_batch(count: usize, run: impl FnOnce()) -> Cost {
+    cost_of(run).of_one(Cost::default(), count)
+}
+
+/// Looks at the instruction at an address.
+fn cost_at(address: u64) -> Cost {
+    const LONGEST: usize = 15;
+    // SAFETY: the processor has fetched the instruction there. What is read beyond it is code, too: that
+    // of the program and of its libraries ends with `_fini`, and its last page is mapped as a whole.
+    let code = unsafe { std::slice::from_raw_parts(address as *const u8, LONGEST) };
+    let instruction = Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode();
+    assert!(!instruction.is_invalid(), "an instruction of this processor");
+    let mut cost = Cost { instructions: 1.0, ..Cost::default() };
+    let mut infos = InstructionInfoFactory::new();
+    for memory in infos.info(&instruction).used_memory() {
+        match memory.access() {
+            OpAccess::Read | OpAccess::CondRead => cost.loads += 1.0,
+            OpAccess::Write | OpAccess::CondWrite => cost.stores += 1.0,
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => {
+                cost.loads += 1.0;
+                cost.stores += 1.0;
+            }
+            OpAccess::None | OpAccess::NoMemAccess => {}
+        }
+    }
+    let prefetches = [
+        Mnemonic::Prefetcht0,
+        Mnemonic::Prefetcht1,
+        Mnemonic::Prefetcht2,
+        Mnemonic::Prefetchnta,
+        Mnemonic::Prefetchw,
+    ];
+    if prefetches.contains(&instruction.mnemonic()) {
+        cost.loads += 1.0;
+    }
+    cost
+}
