@@ -3,10 +3,9 @@
 use super::Table;
 use super::back::Back;
 use super::batch::Ahead;
+use super::behind::BehindSeen;
 use super::front::first_from;
-use super::geometry::{
-    BlockSizes, Phase, State, back_fingerprint, choices, fingerprint, preferred_slot,
-};
+use super::geometry::{BlockSizes, Phase, State, back_fingerprint, fingerprint, preferred_slot};
 use super::yard::Yard;
 use crate::hash::HashCodec;
 use crate::memory::Medium;
@@ -16,15 +15,15 @@ use crate::sync::{FastPin, Ordering, fence};
 use crate::table::shared::attempts::{Obstacle, Request};
 use crate::table::shared::chains::Prepared;
 use crate::table::shared::full_disk::refuse;
-use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning, NO_ANSWERS};
+use crate::table::shared::memoised_key_test::{KeyTestAnswers, Learning};
 use crate::table::stages::{Changes, Figures as _};
 use crate::table::{Change, KeyTest};
 
 /// The result of an operation: the value word before, and the change in the number of pairs.
-type Done = (Option<u64>, i64);
+pub(super) type Done = (Option<u64>, i64);
 
 /// The result of an attempt under the lock of a key's front block.
-enum Attempt {
+pub(super) enum Attempt {
     Done(Done),
     /// The state has changed.
     Stale,
@@ -120,68 +119,8 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         self.apply_slowly(&{ request })
     }
 
-    /// Performs an operation on a key that is its word, unless a resize or another thread is in the
-    /// way. The state may have been loaded before this operation was announced.
     #[inline(always)]
-    fn apply_at_once<const FETCHED: bool, T: KeyTest, F: Fn(u64) -> Change>(
-        &self,
-        (state, block): (State, usize),
-        request: &Request<'_, T, F>,
-    ) -> Option<Done> {
-        // A block of an older state may be beyond the size in use. Only operations that the
-        // shrinking waits for may lock such a block.
-        if self.state() != state || !self.front.try_lock(block) {
-            return None;
-        }
-        if !self.is_still(state) && !seeded(Bug::LockWithoutStateRecheck) {
-            self.front.unlock(block);
-            return None;
-        }
-        if let Some((slot, second)) = self.find_locked::<FETCHED, T, F>(block, request) {
-            let done = self.change_front(state, (block, slot), second, request);
-            self.front.unlock(block);
-            return Some(done);
-        }
-        match self.apply_behind(state, block, request, &NO_ANSWERS) {
-            Attempt::Done(done) => Some(done),
-            Attempt::Stale
-            | Attempt::Unknown(_)
-            | Attempt::NoRoom
-            | Attempt::Refused
-            | Attempt::Crowded => None,
-        }
-    }
-
-    /// Returns the slot and the value word of a key in a locked front block. The word must be the
-    /// key.
-    #[inline(always)]
-    fn find_locked<const FETCHED: bool, T: KeyTest, F>(
-        &self,
-        block: usize,
-        request: &Request<'_, T, F>,
-    ) -> Option<(usize, u64)> {
-        let preferred = preferred_slot::<B>(request.hash);
-        let mut matching = self.front.matching_fast(block, fingerprint(request.hash));
-        // As in a lookup, a miss loads the preferred slot. A batch has not prefetched that slot,
-        // and loads one that is always empty.
-        let mut slot = first_from(matching, preferred);
-        let mut pair = self.front.slot_or_none(block, slot, !FETCHED || matching != 0);
-        loop {
-            // Relaxed: under the lock.
-            if pair.load_first(Ordering::Relaxed) == request.tag {
-                return Some((slot, pair.load_second(Ordering::Relaxed)));
-            }
-            if matching & matching.wrapping_sub(1) == 0 {
-                return None;
-            }
-            matching &= !(1 << slot);
-            slot = first_from(matching, preferred);
-            pair = self.front.slot(block, slot);
-        }
-    }
-
-    #[inline(always)]
-    fn change_front<T: KeyTest, F: Fn(u64) -> Change>(
+    pub(super) fn change_front<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         state: State,
         (block, slot): (usize, usize),
@@ -302,7 +241,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Completes an attempt for a key that is not in its front block, which is locked. Unlocks the
     /// block.
     #[inline(always)]
-    fn apply_behind<T: KeyTest, F: Fn(u64) -> Change>(
+    pub(super) fn apply_behind<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         state: State,
         block: usize,
@@ -350,13 +289,9 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         if !self.front.is_overflowed(block) {
             return None;
         }
-        let blocks = choices(request.hash).map(|hash| self.geometry.block(hash, state.mask()));
-        let words = blocks.map(|block| self.back.word(block));
-        let may_be_there =
-            !Back::<B, M>::matching_two(words, back_fingerprint(request.hash)).is_empty();
-        let may_be_chained = words[0].is_overflowed() && words[1].is_overflowed();
-        if may_be_there || may_be_chained {
-            let attempt = self.change_where_it_is(state, blocks, &{ *request }, known);
+        let seen = self.look_behind(state, request.hash);
+        if !seen.matching::<B, M>(request.hash).is_empty() || seen.may_be_chained() {
+            let attempt = self.change_where_it_is(state, seen.blocks, &{ *request }, known);
             if attempt.is_some() {
                 return attempt;
             }
@@ -369,7 +304,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     }
 
     #[inline(never)]
-    fn change_where_it_is<T: KeyTest, F: Fn(u64) -> Change>(
+    pub(super) fn change_where_it_is<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         state: State,
         blocks: [usize; 2],
@@ -427,7 +362,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     /// Changes a key that was found in the back yard. It is still there if its block is locked
     /// under the same state: other changes to it wait for the front block, and settlers would have
     /// made a newer state known.
-    fn change_back<T: KeyTest, F: Fn(u64) -> Change>(
+    pub(super) fn change_back<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
         state: State,
         (block, slot): (usize, usize),
@@ -490,16 +425,10 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         if !seeded(Bug::FrontMarkForgotten) {
             self.front.mark_overflowed(block);
         }
-        let blocks = choices(hash).map(|hash| self.geometry.block(hash, state.mask()));
+        let BehindSeen { blocks, words } = self.look_behind(state, hash);
         let fingerprint = back_fingerprint(hash);
-        let empty = blocks.map(|block| Back::<B, M>::empties(self.back.word(block)).count());
-        let fuller_first = empty[0] < empty[1];
-        let order = if fuller_first != seeded(Bug::FullerBlockChosen) {
-            [blocks[1], blocks[0]]
-        } else {
-            blocks
-        };
-        for block in order {
+        let emptier = Back::<B, M>::emptier(words).0;
+        for block in [blocks[emptier], blocks[1 - emptier]] {
             // In RAM one instruction locks the block and sets the fingerprint.
             let slot = match M::IS_DURABLE {
                 true => self.back.lock_unused_slot(block),

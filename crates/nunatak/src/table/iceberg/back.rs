@@ -48,8 +48,10 @@ impl Word {
 pub(super) struct Slots(u64);
 
 impl Slots {
+    /// Returns the number of slots, by a sum of bytes: not every processor can count bits.
+    #[inline(always)]
     pub(super) fn count(self) -> u32 {
-        self.0.count_ones()
+        ((self.0 >> 7).wrapping_mul(ONES) >> 56) as u32
     }
 }
 
@@ -129,14 +131,14 @@ impl<B: BlockSizes, M: Medium> Yard<8> for Back<B, M> {
 
     fn lock(&self, block: usize) {
         let mut backoff = Backoff::new();
-        // Acquire: pairs with the unlocking. Release: see `mark_overflowed`.
-        while Word(self.words.at(block).fetch_or(LOCK, Ordering::AcqRel)).is_locked() {
+        while !self.try_lock(block) {
             while self.word(block).is_locked() {
                 backoff.wait();
             }
         }
     }
 
+    #[inline(always)]
     fn unlock(&self, block: usize) {
         // Release: the next holder sees all earlier stores.
         self.words.at(block).fetch_and(!LOCK, Ordering::Release);
@@ -315,8 +317,45 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         }
     }
 
+    #[inline(always)]
     pub(super) fn empties(word: Word) -> Slots {
         Self::matching(word, 0)
+    }
+
+    /// Returns which of two blocks has more empty slots, the first one if both have as many, and
+    /// the block's first empty slot.
+    #[inline(always)]
+    pub(super) fn emptier(words: [Word; 2]) -> (usize, Option<usize>) {
+        let empty = words.map(Self::empties);
+        let second_is = empty[0].count() < empty[1].count();
+        let emptier = usize::from(second_is != seeded(Bug::FullerBlockChosen));
+        let mut slots = if emptier == 0 { empty[0] } else { empty[1] };
+        (emptier, slots.next())
+    }
+
+    #[inline(always)]
+    pub(super) fn try_lock(&self, block: usize) -> bool {
+        // Acquire: pairs with the unlocking. Release: see `mark_overflowed`.
+        !Word(self.words.at(block).fetch_or(LOCK, Ordering::AcqRel)).is_locked()
+    }
+
+    /// Locks a block and sets the fingerprint of a slot, if its word is still the one that was
+    /// seen, not locked and with this slot empty.
+    #[inline(always)]
+    pub(super) fn try_lock_slot(
+        &self,
+        block: usize,
+        seen: Word,
+        slot: usize,
+        fingerprint: u8,
+    ) -> bool {
+        if seen.is_locked() {
+            return false;
+        }
+        let set = (u64::from(fingerprint) & bits_of(slot)) << (slot * 8);
+        let (word, locked) = (self.words.at(block), seen.0 | LOCK | set);
+        // Acquire: pairs with the unlocking.
+        word.compare_exchange(seen.0, locked, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Locks a block and sets the fingerprint of an empty slot. Returns the slot, or `None` if no
@@ -331,18 +370,10 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
                 word = self.word(block);
                 continue;
             }
-            let set = (u64::from(fingerprint) & bits_of(slot)) << (slot * 8);
-            // Acquire: pairs with the unlocking.
-            let locked = self.words.at(block).compare_exchange(
-                word.0,
-                word.0 | LOCK | set,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            );
-            match locked {
-                Ok(_) => return Some(slot),
-                Err(newer) => word = Word(newer),
+            if self.try_lock_slot(block, word, slot, fingerprint) {
+                return Some(slot);
             }
+            word = self.word(block);
         }
     }
 
@@ -362,6 +393,7 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
     }
 
     /// Clears the fingerprint of a slot. The caller holds the lock.
+    #[inline(always)]
     pub(super) fn clear_fingerprint(&self, block: usize, slot: usize) {
         // Release: a reader that finds the fingerprint cleared finds what was stored before.
         let cleared = !(bits_of(slot) << (slot * 8));
@@ -376,6 +408,7 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
     }
 
     /// Puts a pair into a slot that has its fingerprint. The caller holds the lock.
+    #[inline(always)]
     pub(super) fn put_pair(&self, block: usize, slot: usize, pair: (u64, u64)) {
         put_pair(&self.medium, self.slot(block, slot), pair);
         self.flush(block, slot);
@@ -383,6 +416,7 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
     }
 
     /// Replaces the value of a slot. The caller holds the lock.
+    #[inline(always)]
     pub(super) fn replace(&self, block: usize, slot: usize, second: u64) {
         // Release: as in the front yard.
         self.medium.store_second(self.slot(block, slot), second, Ordering::Release);
@@ -411,6 +445,19 @@ impl<B: BlockSizes, M: Medium> Back<B, M> {
         self.flush(block, slot);
         self.medium.fence();
         self.clear_fingerprint(block, slot);
+    }
+
+    /// Empties a slot of a table in RAM, and unlocks its block.
+    #[inline(always)]
+    pub(super) fn clear_and_unlock(&self, block: usize, slot: usize) {
+        if seeded(Bug::FingerprintClearedFirst) {
+            self.clear_fingerprint(block, slot);
+        }
+        // Release: a reader that misses the key because of this store sees what happened before.
+        self.medium.store_first(self.slot(block, slot), 0, Ordering::Release);
+        let left = !(bits_of(slot) << (slot * 8) | LOCK);
+        // Release: as in `clear_fingerprint` and `unlock`.
+        self.words.at(block).fetch_and(left, Ordering::Release);
     }
 
     /// Yields the slots, as far as memory is committed, behind the first `blocks` blocks.

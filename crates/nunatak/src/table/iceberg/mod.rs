@@ -48,8 +48,10 @@
 //!    that a resize has left in a durable table do not count: lookups do not find them.
 
 mod apply;
+mod at_once;
 mod back;
 mod batch;
+mod behind;
 mod design;
 mod durable;
 #[cfg(all(test, durable))]
