@@ -47,6 +47,8 @@ pub enum Bug {
     AbsentWithoutStateRecheck,
     LockWithoutStateRecheck,
     BackLockWithoutStateRecheck,
+    PutBackAtOnceInAnyState,
+    ChangedBackAtOnceInAnyState,
     NewPlaceBeforeOld,
     MoveErasesFirst,
     SettleForgotten,

@@ -47,6 +47,8 @@ fn every_seeded_bug_is_found() {
         (Bug::AbsentWithoutStateRecheck, "no put behind is lost in a doubling"),
         (Bug::LockWithoutStateRecheck, "no put is lost in a doubling"),
         (Bug::BackLockWithoutStateRecheck, "no put behind is lost in a doubling"),
+        (Bug::PutBackAtOnceInAnyState, "no insert behind is lost in a doubling"),
+        (Bug::ChangedBackAtOnceInAnyState, "no put behind is lost in a doubling"),
         (Bug::NewPlaceBeforeOld, "nothing is lost in a halving"),
         (Bug::MoveErasesFirst, "a key is visible throughout a doubling"),
         (Bug::SettleForgotten, "no removal is lost in a doubling"),

@@ -374,18 +374,10 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             return Attempt::Done((Some(second), 0));
         }
         self.back.lock(block);
-        let is_still = self.is_still(state) || seeded(Bug::BackLockWithoutStateRecheck);
-        // A hasher that contradicts itself reaches the key by way of another front block, whose
-        // lock does not protect this pair.
-        let is_there = || {
-            let whole = self.front.pairs_load_whole;
-            let pair = self.back.slot(block, slot).load_whole(whole);
-            let mut matching =
-                Back::<B, M>::matching(self.back.word(block), back_fingerprint(request.hash));
-            pair == (request.tag, second) && matching.any(|other| other == slot)
-        };
-        let is_asked = P::runs_callers_code() && !seeded(Bug::BackLockWithoutStateRecheck);
-        if !is_still || is_asked && !is_there() {
+        let is_asked = !seeded(Bug::BackLockWithoutStateRecheck);
+        let is_protected =
+            || self.is_still(state) && self.is_protected((block, slot), second, request);
+        if is_asked && !is_protected() {
             self.back.unlock(block);
             return Attempt::Stale;
         }
@@ -408,6 +400,25 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         };
         self.back.unlock(block);
         Attempt::Done((Some(second), added))
+    }
+
+    /// Returns whether the lock of the key's front block protects a pair of the back yard, whose
+    /// block is locked. A hasher that contradicts itself reaches a key by way of another front
+    /// block; then another thread may have removed the pair.
+    #[inline(always)]
+    pub(super) fn is_protected<T: KeyTest, F: Fn(u64) -> Change>(
+        &self,
+        (block, slot): (usize, usize),
+        second: u64,
+        request: &Request<'_, T, F>,
+    ) -> bool {
+        if !P::runs_callers_code() {
+            return true;
+        }
+        let pair = self.back.slot(block, slot).load_whole(self.front.pairs_load_whole);
+        let mut matching =
+            Back::<B, M>::matching(self.back.word(block), back_fingerprint(request.hash));
+        pair == (request.tag, second) && matching.any(|other| other == slot)
     }
 
     /// Puts a pair into the emptier of its blocks of the back yard, or into level 3. The caller

@@ -151,7 +151,9 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         if !self.back.try_lock_slot(block, behind.words[emptier], slot, fingerprint) {
             return false;
         }
-        if !self.is_still(state) && !seeded(Bug::BackLockWithoutStateRecheck) {
+        let is_asked =
+            !seeded(Bug::BackLockWithoutStateRecheck) && !seeded(Bug::PutBackAtOnceInAnyState);
+        if is_asked && !self.is_still(state) {
             self.back.clear_fingerprint(block, slot);
             self.back.unlock(block);
             return false;
@@ -170,12 +172,6 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         second: u64,
         request: &Request<'_, T, F>,
     ) -> Option<Done> {
-        if P::runs_callers_code() {
-            return match self.change_back(state, (block, slot), second, &{ *request }) {
-                Attempt::Done(done) => Some(done),
-                _ => None,
-            };
-        }
         let change = (request.change)(second);
         if change == Change::Keep {
             return Some((Some(second), 0));
@@ -183,7 +179,11 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         if !self.back.try_lock(block) {
             return None;
         }
-        if !self.is_still(state) && !seeded(Bug::BackLockWithoutStateRecheck) {
+        let is_asked =
+            !seeded(Bug::BackLockWithoutStateRecheck) && !seeded(Bug::ChangedBackAtOnceInAnyState);
+        let is_protected =
+            || self.is_still(state) && self.is_protected((block, slot), second, request);
+        if is_asked && !is_protected() {
             self.back.unlock(block);
             return None;
         }
