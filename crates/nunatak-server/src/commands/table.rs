@@ -7,8 +7,6 @@ use super::{
 };
 use crate::protocol::numbers::parse_u64;
 use crate::protocol::request::Args;
-use foldhash::fast::RandomState;
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// The command changes keys.
@@ -97,6 +95,12 @@ impl Command {
     #[inline(always)]
     pub(crate) fn is_lookup(&self) -> bool {
         matches!(self.name, "get" | "mget")
+    }
+
+    /// Whether the command, with so many arguments, is a `SET` without options.
+    #[inline(always)]
+    pub(crate) fn is_store(&self, args: usize) -> bool {
+        args == 3 && self.name == "set"
     }
 
     /// The names of all subcommands, in lower case; none if the command has no subcommands.
@@ -413,8 +417,49 @@ commands! {
     "shutdown" -1 NONE, ADMIN, server::shutdown;
 }
 
-static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, RandomState>> =
-    LazyLock::new(|| COMMANDS.iter().map(|command| (command.name.as_bytes(), command)).collect());
+/// Commands at the places of their names, or the next empty ones behind these.
+static BY_NAME: LazyLock<[Option<(u128, &'static Command)>; PLACES]> = LazyLock::new(|| {
+    let mut places = [None; PLACES];
+    for command in COMMANDS {
+        let name = name_number(command.name.as_bytes()).unwrap_or_default();
+        let mut at = place_of(name);
+        while places[at].is_some() {
+            at = (at + 1) % PLACES;
+        }
+        places[at] = Some((name, command));
+    }
+    places
+});
+
+/// A power of two, several times as many as there are commands.
+const PLACES: usize = 1024;
+
+/// Returns where the search for a name begins.
+#[inline(always)]
+fn place_of(name: u128) -> usize {
+    let folded = (name as u64) ^ (name >> 64) as u64;
+    (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - PLACES.ilog2())) as usize
+}
+
+/// Returns a name in lower case as a number, or `None` if it is longer than any command's.
+#[inline(always)]
+fn name_number(name: &[u8]) -> Option<u128> {
+    let mut lower = [0; 16];
+    // Not a copy of any length, which would be a call.
+    if let Some(first) = name.first_chunk::<8>() {
+        let rest = lower.get_mut(8..name.len().max(8))?;
+        for (to, &byte) in rest.iter_mut().zip(&name[8..]) {
+            *to = byte;
+        }
+        lower[..8].copy_from_slice(first);
+    } else {
+        for (to, &byte) in lower.iter_mut().zip(name) {
+            *to = byte;
+        }
+    }
+    lower.make_ascii_lowercase();
+    Some(u128::from_le_bytes(lower))
+}
 
 /// Returns the name of the command that has these counters, with its subcommand.
 pub(crate) fn name_of(slot: u16) -> Option<String> {
@@ -425,11 +470,16 @@ pub(crate) fn name_of(slot: u16) -> Option<String> {
 /// Finds a command by its name, in any case.
 #[inline]
 pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
-    let mut lower = [0; 16];
-    let lower = lower.get_mut(..name.len())?;
-    lower.copy_from_slice(name);
-    lower.make_ascii_lowercase();
-    BY_NAME.get(&*lower).copied()
+    let number = name_number(name)?;
+    let mut at = place_of(number);
+    loop {
+        let (of, command) = BY_NAME[at]?;
+        // Zeros behind a name are not seen in its number.
+        if of == number && command.name.len() == name.len() {
+            return Some(command);
+        }
+        at = (at + 1) % PLACES;
+    }
 }
 
 #[cfg(test)]
@@ -446,5 +496,6 @@ mod tests {
             assert_eq!(find(name.as_bytes()).map(|it| it.name), Some(command.name));
         }
         assert!(find(b"").is_none() && find(&[b'a'; 100]).is_none());
+        assert!(find(b"get\0").is_none() && find(b"get ").is_none() && find(b"\0").is_none());
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Commands side by side that are about some keys form a window. The keys of a window are looked up
 //! together, so that the latencies of memory overlap. If all of them are lookups, their replies are
-//! written from what was found; otherwise the lookups have fetched what the commands need, and these run
-//! one after the other.
+//! written from what was found; if all are `SET`s without options, the values are [stored](super::stores)
+//! together; otherwise the lookups have fetched what the commands need, and these run one after the other.
 
 use super::connection::Connection;
 use crate::ages::Ages;
@@ -32,31 +32,31 @@ pub(super) const MOST_COMMANDS: usize = 1024;
 
 /// A command of a batch.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+pub(super) struct Entry {
     /// Which of the active connections it came from.
-    of: usize,
+    pub(super) of: usize,
     command: Option<&'static Command>,
     /// Its arguments among all spans.
     first: usize,
     end: usize,
     /// The offset behind it in the connection's input.
-    position: usize,
+    pub(super) position: usize,
 }
 
 /// A connection with commands in a batch.
 #[derive(Debug)]
-struct Active {
-    index: usize,
+pub(super) struct Active {
+    pub(super) index: usize,
     /// The connection's buffer, meanwhile.
     input: Vec<u8>,
     /// The offset behind the last command that was run.
-    done: usize,
+    pub(super) done: usize,
     /// Whether all of its commands were run.
     is_whole: bool,
     /// How long its replies were before.
     out: usize,
     /// Whether a command has changed a key.
-    is_changed: bool,
+    pub(super) is_changed: bool,
 }
 
 /// The commands of a batch, with memory that is used again.
@@ -74,7 +74,7 @@ pub(super) struct Batch {
     timing: Timing,
 }
 
-type Connections = Slab<Connection>;
+pub(super) type Connections = Slab<Connection>;
 
 impl Batch {
     pub(super) fn is_empty(&self) -> bool {
@@ -147,14 +147,13 @@ impl Batch {
         let mut at = 0;
         while at < entries.len() {
             let len = run.window(&entries[at..], active, connections);
-            if len > 1 && run.keys > FEW_KEYS {
-                run.run_window(&entries[at..at + len], active, connections);
+            let window = &entries[at..at + len.max(1)];
+            at += if len > 1 && run.keys > FEW_KEYS {
+                run.run_window(window, active, connections)
             } else {
-                for &entry in &entries[at..at + len.max(1)] {
-                    run.run_one(entry, active, connections);
-                }
-            }
-            at += len.max(1);
+                window.iter().for_each(|&entry| run.run_one(entry, active, connections));
+                window.len()
+            };
         }
         run.wakes.drain(..).for_each(|thread| thread.wake());
         (self.hits, self.misses) = (self.hits + run.hits, self.misses + run.misses);
@@ -199,15 +198,15 @@ impl Batch {
 }
 
 /// A run of a batch.
-struct Run<'r> {
-    shared: &'r Shared,
-    stats: &'r WorkerStats,
-    ages: Option<&'r Ages>,
-    now: u64,
+pub(super) struct Run<'r> {
+    pub(super) shared: &'r Shared,
+    pub(super) stats: &'r WorkerStats,
+    pub(super) ages: Option<&'r Ages>,
+    pub(super) now: u64,
     spans: &'r [Span],
-    scratch: &'r mut Vec<u8>,
+    pub(super) scratch: &'r mut Vec<u8>,
     wakes: &'r mut Wakes,
-    timing: &'r mut Timing,
+    pub(super) timing: &'r mut Timing,
     hits: u64,
     misses: u64,
     /// How many keys the window has.
@@ -215,7 +214,7 @@ struct Run<'r> {
 }
 
 impl<'r> Run<'r> {
-    fn args<'a>(&self, entry: Entry, active: &'a [Active]) -> Args<'a>
+    pub(super) fn args<'a>(&self, entry: Entry, active: &'a [Active]) -> Args<'a>
     where
         'r: 'a,
     {
@@ -296,13 +295,22 @@ impl<'r> Run<'r> {
         self.misses += context.misses;
     }
 
-    /// Runs a window.
+    /// Runs a window, or its beginning. Returns how many commands were run.
     fn run_window(
         &mut self,
         entries: &[Entry],
         active: &mut [Active],
         connections: &mut Connections,
-    ) {
+    ) -> usize {
+        let is_store = |entry: &Entry| {
+            entry.command.is_some_and(|command| command.is_store(entry.end - entry.first))
+        };
+        if entries.iter().all(is_store) {
+            let done = self.run_stores(entries, active, connections);
+            // Something is in the way of the next one.
+            entries.get(done).inspect(|&&entry| self.run_one(entry, active, connections));
+            return entries.len().min(done + 1);
+        }
         let db = connections[active[entries[0].of].index].session.db;
         let space = self.shared.store.space(db);
         let is_lookup = |entry: &Entry| entry.command.is_some_and(Command::is_lookup);
@@ -314,10 +322,8 @@ impl<'r> Run<'r> {
             }
             space.read(|guard| guard.get_many(&keys, &mut Vec::with_capacity(keys.len())));
             drop(keys);
-            for &entry in entries {
-                self.run_one(entry, active, connections);
-            }
-            return;
+            entries.iter().for_each(|&entry| self.run_one(entry, active, connections));
+            return entries.len();
         }
         self.timing.end_group(self.stats);
         let stripes = &self.shared.store.stripes;
@@ -370,17 +376,21 @@ impl<'r> Run<'r> {
         });
         drop(keys);
         let done = again.unwrap_or(entries.len());
-        self.note_lookups(&entries[..done], active, connections);
+        self.note_together(&entries[..done], active, connections);
         for entry in &entries[..done] {
             active[entry.of].done = entry.position;
         }
-        for &entry in &entries[done..] {
-            self.run_one(entry, active, connections);
-        }
+        entries[done..].iter().for_each(|&entry| self.run_one(entry, active, connections));
+        entries.len()
     }
 
-    /// Counts lookups that were made together. Each counts with an equal part of the time.
-    fn note_lookups(&mut self, entries: &[Entry], active: &[Active], connections: &Connections) {
+    /// Counts commands that were run together. Each counts with an equal part of the time.
+    pub(super) fn note_together(
+        &mut self,
+        entries: &[Entry],
+        active: &[Active],
+        connections: &Connections,
+    ) {
         let Some(part) = self.timing.lap().checked_div(entries.len() as u32) else { return };
         let of_calls = self.timing.of_calls(part);
         for &entry in entries {

@@ -4,5 +4,6 @@ mod batch;
 mod connection;
 pub(crate) mod janitor;
 pub(crate) mod listeners;
+mod stores;
 pub(crate) mod tls;
 pub(crate) mod worker;

@@ -52,7 +52,7 @@ enum Tag {
 }
 
 /// Where a record begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Position {
     pub(super) segment: u64,
     pub(super) offset: u64,

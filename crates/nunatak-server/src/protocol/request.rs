@@ -119,6 +119,23 @@ fn line(bytes: &[u8], at: usize, what: &str) -> Result<Option<(usize, usize)>, M
     }
 }
 
+/// Reads a number of up to seven digits that ends its line. Returns it and the length with the line's end;
+/// `None` if the line is anything else, which may be all right.
+#[inline(always)]
+fn short_number(bytes: &[u8]) -> Option<(usize, usize)> {
+    let (mut number, mut at) = (0, 0);
+    loop {
+        match *bytes.get(at)? {
+            digit @ b'0'..=b'9' if at < 7 => number = 10 * number + usize::from(digit - b'0'),
+            b'\r' if at > 0 && bytes.get(at + 1) == Some(&b'\n') => break,
+            _ => return None,
+        }
+        at += 1;
+    }
+    // A number with a zero in front is none.
+    (bytes[0] != b'0').then_some((number, at + 2))
+}
+
 impl Parser {
     /// Returns the offset of the byte behind the last request.
     pub(crate) fn position(&self) -> usize {
@@ -159,13 +176,7 @@ impl Parser {
             match bytes.get(self.at) {
                 None => return Ok(false),
                 Some(b'*') => {
-                    let what = "too big mbulk count string";
-                    let Some((text, end)) = line(bytes, self.at, what)? else { return Ok(false) };
-                    let count = parse_i64(&bytes[self.at + 1..self.at + text.max(1)]);
-                    let count = match count {
-                        Some(count) if count <= i64::from(i32::MAX) => count,
-                        _ => return malformed("invalid multibulk length"),
-                    };
+                    let Some((count, end)) = self.count(bytes)? else { return Ok(false) };
                     if !limits.is_authenticated && count > MOST_UNAUTHENTICATED.0 {
                         return malformed("unauthenticated multibulk length");
                     }
@@ -177,17 +188,7 @@ impl Parser {
         }
         while let Some(missing) = self.missing.filter(|&missing| missing > 0) {
             let Some(len) = self.bulk else {
-                let Some(&kind) = bytes.get(self.at) else { return Ok(false) };
-                let what = "too big bulk count string";
-                let Some((text, end)) = line(bytes, self.at, what)? else { return Ok(false) };
-                if kind != b'$' {
-                    return malformed(&format!("expected '$', got '{}'", char::from(kind)));
-                }
-                let len = parse_i64(&bytes[self.at + 1..self.at + text.max(1)]);
-                let len = match len {
-                    Some(len @ 0..) if len as usize <= limits.bulk => len,
-                    _ => return malformed("invalid bulk length"),
-                };
+                let Some((len, end)) = self.len(bytes, limits.bulk)? else { return Ok(false) };
                 if !limits.is_authenticated && len > MOST_UNAUTHENTICATED.1 {
                     return malformed("unauthenticated bulk length");
                 }
@@ -206,6 +207,41 @@ impl Parser {
         found.append(&mut self.spans);
         self.missing = None;
         Ok(true)
+    }
+
+    /// Reads how many arguments a request has. Returns it and the length of its line, if that is complete.
+    #[inline(always)]
+    fn count(&self, bytes: &[u8]) -> Result<Option<(i64, usize)>, Malformed> {
+        if let Some((count, end)) = short_number(&bytes[self.at + 1..]) {
+            return Ok(Some((count as i64, end + 1)));
+        }
+        let what = "too big mbulk count string";
+        let Some((text, end)) = line(bytes, self.at, what)? else { return Ok(None) };
+        match parse_i64(&bytes[self.at + 1..self.at + text.max(1)]) {
+            Some(count) if count <= i64::from(i32::MAX) => Ok(Some((count, end))),
+            _ => malformed("invalid multibulk length"),
+        }
+    }
+
+    /// Reads the length of an argument, as [`count`](Self::count).
+    #[inline(always)]
+    fn len(&self, bytes: &[u8], most: usize) -> Result<Option<(i64, usize)>, Malformed> {
+        let Some(&kind) = bytes.get(self.at) else { return Ok(None) };
+        if kind == b'$'
+            && let Some((len, end)) = short_number(&bytes[self.at + 1..])
+            && len <= most
+        {
+            return Ok(Some((len as i64, end + 1)));
+        }
+        let what = "too big bulk count string";
+        let Some((text, end)) = line(bytes, self.at, what)? else { return Ok(None) };
+        if kind != b'$' {
+            return malformed(&format!("expected '$', got '{}'", char::from(kind)));
+        }
+        match parse_i64(&bytes[self.at + 1..self.at + text.max(1)]) {
+            Some(len @ 0..) if len as usize <= most => Ok(Some((len, end))),
+            _ => malformed("invalid bulk length"),
+        }
     }
 
     fn parse_line(&mut self, bytes: &mut [u8], found: &mut Vec<Span>) -> Result<bool, Malformed> {

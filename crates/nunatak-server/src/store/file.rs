@@ -160,6 +160,18 @@ impl MapFile {
         self.logged(|log| log.append(&[(key, Some(record))]), |map| map.put(key, record))
     }
 
+    /// Stores records, in order, each by itself. If that fails, some of them may be stored. The caller holds
+    /// the locks of their stripes.
+    pub(crate) fn put_many(&self, records: &[(&[u8], &[u8])]) -> Result<usize, Error> {
+        let Some(Logging { log, .. }) = &self.logging else {
+            return TurboBlobMap::put_many(self, records);
+        };
+        let pending = log.append_each(records)?;
+        let result = TurboBlobMap::put_many(self, records);
+        log.finish_each(pending, result.is_ok());
+        result
+    }
+
     /// Removes a key, and returns whether it was there. The caller holds the lock of its stripe.
     pub(crate) fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         if self.logging.is_some() && self.pin().get(key).is_none() {

@@ -95,6 +95,11 @@ impl Space {
         on_map!(self, map => map.put(key, record))
     }
 
+    /// Stores records, in order. If that fails, some of them may be stored.
+    pub(crate) fn put_many(&self, records: &[(&[u8], &[u8])]) -> Result<(), Error> {
+        on_map!(self, map => map.put_many(records).map(drop))
+    }
+
     /// Removes a key, and returns whether it was there.
     pub(crate) fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         match self {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! 1. A command that changes a key holds the lock of the key's stripe. One that changes several keys
-//!    takes all locks first, in the order of their numbers.
+//!    takes all locks first, in the order of their numbers. Who holds locks in another order waits for none.
 //! 2. A change increments the version before the lock is released.
 //! 3. While a change consists of several changes of the map, the generations of its stripes are odd. They
 //!    become even when all of it is done.
@@ -109,6 +109,27 @@ impl Stripes {
         if locks { changed & !WATCHED == 0 } else { changed < GENERATION }
     }
 
+    /// Looks at a stripe whose lock may be [tried](Self::try_lock).
+    #[inline(always)]
+    pub(crate) fn look(&self, stripe: u32) -> Seen {
+        // Relaxed: the exchange of `try_lock` decides.
+        Seen { stripe, word: self.word(stripe).load(Ordering::Relaxed) }
+    }
+
+    /// Takes the lock of a stripe, for a change by itself, unless somebody has it, or had it since it was
+    /// looked at.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self, seen: Seen) -> bool {
+        let (word, before) = (self.word(seen.stripe), seen.word);
+        // Acquire, relaxed and the fence: as in `lock`.
+        let is_taken = before & LOCKED == 0
+            && word
+                .compare_exchange(before, before | LOCKED, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        fence(Ordering::Release);
+        is_taken
+    }
+
     /// Takes the lock of a stripe. `many`: the change is one of several.
     #[inline(always)]
     pub(crate) fn lock(&self, stripe: u32, many: bool) {
@@ -194,6 +215,17 @@ mod tests {
         stripes.lock(0, false);
         stripes.unlock(0, false, true);
         assert_eq!(stripes.words[0].load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn locks_are_tried() {
+        let stripes = Stripes::new(1);
+        let seen = stripes.look(3);
+        assert!(stripes.try_lock(seen) && !stripes.try_lock(seen));
+        assert!(!stripes.try_lock(stripes.look(3)));
+        stripes.unlock(3, false, true);
+        assert!(!stripes.try_lock(seen), "somebody had it");
+        assert!(stripes.try_lock(stripes.look(3)));
     }
 
     #[test]

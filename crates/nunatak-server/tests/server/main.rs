@@ -23,6 +23,7 @@ mod pubsub;
 mod readers;
 mod replica;
 mod replica_faults;
+mod stores;
 mod tls;
 mod tls_cluster;
 mod transactions;
