@@ -1,6 +1,6 @@
 //! Pipelines of `SET`s without options are stored together, and nobody can tell.
 
-use crate::common::{Client, Local, Reply, encode};
+use crate::common::{Client, Ends, Local, Reply, encode};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Sends requests in one piece, and returns their replies.
@@ -90,6 +90,7 @@ fn pipelines_stay_out_of_transactions() {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (is_over, local) = (&is_over, &local);
+        let _ends = Ends(is_over);
         for writer in 0..2 {
             scope.spawn(move || {
                 let mut client = local.client();
@@ -130,7 +131,6 @@ fn pipelines_stay_out_of_transactions() {
             assert_eq!((before + 1, more, first), (more, after, second), "{numbers:?}");
         }
         counter.join().expect("the counter ends");
-        is_over.store(true, Ordering::Relaxed);
     });
     assert_eq!(local.client().run("GET key:count"), Reply::Bulk(b"1000".to_vec()));
 }
@@ -142,6 +142,7 @@ fn pipelines_are_seen_in_order() {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (is_over, local) = (&is_over, &local);
+        let _ends = Ends(is_over);
         scope.spawn(move || {
             let mut client = local.client();
             for number in 0.. {
@@ -165,7 +166,6 @@ fn pipelines_are_seen_in_order() {
             let numbers: Vec<i64> = items.iter().map(number).collect();
             assert!(numbers.iter().rev().is_sorted(), "{numbers:?}");
         }
-        is_over.store(true, Ordering::Relaxed);
     });
 }
 

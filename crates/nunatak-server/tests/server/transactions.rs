@@ -1,6 +1,6 @@
 //! Changes of several keys are seen as a whole, and transactions do not interleave.
 
-use crate::common::{Client, Local, Reply, encode};
+use crate::common::{Client, Ends, Local, Reply, encode};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const ACCOUNTS: usize = 8;
@@ -31,6 +31,7 @@ fn money_is_neither_made_nor_lost() {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (is_over, local) = (&is_over, &local);
+        let _ends = Ends(is_over);
         for mover in 0..2 {
             scope.spawn(move || {
                 let mut client = local.client();
@@ -81,7 +82,6 @@ fn money_is_neither_made_nor_lost() {
             });
         }
         watcher.join().expect("the watcher ends");
-        is_over.store(true, Ordering::Relaxed);
     });
     assert_eq!(balances(&setup.run(&all_accounts("MGET"))).iter().sum::<i64>(), total);
 }
@@ -93,6 +93,7 @@ fn single_reads_see_changes_in_order() {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (is_over, local) = (&is_over, &local);
+        let _ends = Ends(is_over);
         let writer = scope.spawn(move || {
             let mut client = local.client();
             for number in 0..4000 {
@@ -113,7 +114,6 @@ fn single_reads_see_changes_in_order() {
             }
         });
         writer.join().expect("the writer ends");
-        is_over.store(true, Ordering::Relaxed);
     });
 }
 
