@@ -7,6 +7,8 @@ use super::{
 };
 use crate::protocol::numbers::parse_u64;
 use crate::protocol::request::Args;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// The command changes keys.
@@ -417,49 +419,8 @@ commands! {
     "shutdown" -1 NONE, ADMIN, server::shutdown;
 }
 
-/// Commands at the places of their names, or the next empty ones behind these.
-static BY_NAME: LazyLock<[Option<(u128, &'static Command)>; PLACES]> = LazyLock::new(|| {
-    let mut places = [None; PLACES];
-    for command in COMMANDS {
-        let name = name_number(command.name.as_bytes()).unwrap_or_default();
-        let mut at = place_of(name);
-        while places[at].is_some() {
-            at = (at + 1) % PLACES;
-        }
-        places[at] = Some((name, command));
-    }
-    places
-});
-
-/// A power of two, several times as many as there are commands.
-const PLACES: usize = 1024;
-
-/// Returns where the search for a name begins.
-#[inline(always)]
-fn place_of(name: u128) -> usize {
-    let folded = (name as u64) ^ (name >> 64) as u64;
-    (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - PLACES.ilog2())) as usize
-}
-
-/// Returns a name in lower case as a number, or `None` if it is longer than any command's.
-#[inline(always)]
-fn name_number(name: &[u8]) -> Option<u128> {
-    let mut lower = [0; 16];
-    // Not a copy of any length, which would be a call.
-    if let Some(first) = name.first_chunk::<8>() {
-        let rest = lower.get_mut(8..name.len().max(8))?;
-        for (to, &byte) in rest.iter_mut().zip(&name[8..]) {
-            *to = byte;
-        }
-        lower[..8].copy_from_slice(first);
-    } else {
-        for (to, &byte) in lower.iter_mut().zip(name) {
-            *to = byte;
-        }
-    }
-    lower.make_ascii_lowercase();
-    Some(u128::from_le_bytes(lower))
-}
+static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, RandomState>> =
+    LazyLock::new(|| COMMANDS.iter().map(|command| (command.name.as_bytes(), command)).collect());
 
 /// Returns the name of the command that has these counters, with its subcommand.
 pub(crate) fn name_of(slot: u16) -> Option<String> {
@@ -470,16 +431,11 @@ pub(crate) fn name_of(slot: u16) -> Option<String> {
 /// Finds a command by its name, in any case.
 #[inline]
 pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
-    let number = name_number(name)?;
-    let mut at = place_of(number);
-    loop {
-        let (of, command) = BY_NAME[at]?;
-        // Zeros behind a name are not seen in its number.
-        if of == number && command.name.len() == name.len() {
-            return Some(command);
-        }
-        at = (at + 1) % PLACES;
-    }
+    let mut lower = [0; 16];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    BY_NAME.get(&*lower).copied()
 }
 
 #[cfg(test)]
@@ -495,7 +451,6 @@ mod tests {
             let name = command.name.to_ascii_uppercase();
             assert_eq!(find(name.as_bytes()).map(|it| it.name), Some(command.name));
         }
-        assert!(find(b"").is_none() && find(&[b'a'; 100]).is_none());
-        assert!(find(b"get\0").is_none() && find(b"get ").is_none() && find(b"\0").is_none());
+        assert!(find(b"").is_none() && find(&[b'a'; 100]).is_none() && find(b"get\0").is_none());
     }
 }

@@ -307,9 +307,11 @@ impl<'r> Run<'r> {
         };
         if entries.iter().all(is_store) {
             let done = self.run_stores(entries, active, connections);
-            // Something is in the way of the next one.
-            entries.get(done).inspect(|&&entry| self.run_one(entry, active, connections));
-            return entries.len().min(done + 1);
+            // Something is in the way of the next one. If it is in the way of the first, it may be in that of
+            // all, and is not looked for again behind each.
+            let end = if done == 0 { entries.len() } else { entries.len().min(done + 1) };
+            entries[done..end].iter().for_each(|&entry| self.run_one(entry, active, connections));
+            return end;
         }
         let db = connections[active[entries[0].of].index].session.db;
         let space = self.shared.store.space(db);

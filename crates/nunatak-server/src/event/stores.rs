@@ -22,12 +22,12 @@ struct Held<'s> {
 impl Held<'_> {
     /// Takes the lock of a stripe, unless another thread has it or had it since.
     #[inline(always)]
-    fn try_take(&mut self, stripe: u32, seen: Seen) -> bool {
+    fn try_take(&mut self, seen: Seen) -> bool {
         if self.stripes.try_lock(seen) {
-            self.held.push(stripe);
+            self.held.push(seen.stripe);
             return true;
         }
-        self.held.contains(&stripe)
+        self.held.contains(&seen.stripe)
     }
 }
 
@@ -65,10 +65,10 @@ impl Run<'_> {
             (key, hash, stripes.look(Stripes::of(hash)))
         });
         let mut keys: Vec<_> = looked.collect();
-        for (&(_, hash, seen), &entry) in keys.iter().zip(entries) {
+        for (&(.., seen), &entry) in keys.iter().zip(entries) {
             let value = self.args(entry, active).at(2);
             let fits = scratch.len() + value.len() < MOST_BYTES;
-            if !fits || !held.try_take(Stripes::of(hash), seen) {
+            if !fits || !held.try_take(seen) {
                 break;
             }
             Record::push_head(&mut scratch, Kind::String, None);
@@ -80,6 +80,7 @@ impl Run<'_> {
         // Under the locks, as for each command by itself.
         let may_store = shared.replica.is_open()
             && cluster.is_none_or(|it| keys.iter().all(|&(key, ..)| it.serves([key].into_iter())));
+        let mut done = 0;
         if may_store {
             let mut begin = 0;
             let records = keys.iter().zip(&ends).map(|(&(key, ..), &end)| {
@@ -89,23 +90,21 @@ impl Run<'_> {
             });
             let records: Vec<_> = records.collect();
             held.is_changed = true;
-            // What has failed runs again by itself, and what precedes it may: the result is the same.
-            if store.space(db).put_many(&records).is_err() {
-                keys.clear();
+            // If one has failed, all run again by themselves: the result is the same.
+            if store.space(db).put_many(&records).is_ok() {
+                done = keys.len();
             }
-        } else {
-            keys.clear();
-        }
-        for &(key, hash, _) in &keys {
-            if let Some(ages) = self.ages {
-                ages.note(hash, self.now);
-            }
-            if store.watches.are_any() && stripes.is_watched(Stripes::of(hash)) {
-                store.watches.touch(Stripes::of(hash), db, key);
+            // Also then: those before it are stored.
+            for &(key, hash, seen) in &keys {
+                if let Some(ages) = self.ages {
+                    ages.note(hash, self.now);
+                }
+                if store.watches.are_any() && stripes.is_watched(seen.stripe) {
+                    store.watches.touch(seen.stripe, db, key);
+                }
             }
         }
         drop(held);
-        let done = keys.len();
         drop(keys);
         *self.scratch = scratch;
         for &entry in &entries[..done] {

@@ -132,7 +132,7 @@ fn short_number(bytes: &[u8]) -> Option<(usize, usize)> {
         }
         at += 1;
     }
-    // A number with a zero in front is none.
+    // A number with a zero in front is none, and zero is rare.
     (bytes[0] != b'0').then_some((number, at + 2))
 }
 

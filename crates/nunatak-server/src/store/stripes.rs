@@ -41,7 +41,7 @@ pub(crate) struct Stripes {
 /// What a reader saw of a stripe before it read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
-    stripe: u32,
+    pub(crate) stripe: u32,
     word: u64,
 }
 
