@@ -267,6 +267,10 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> 
         self.places.give_back(word, bytes);
     }
 
+    unsafe fn give_back_known(&self, word: u64, bytes: usize) {
+        self.places.give_back(word, bytes);
+    }
+
     unsafe fn held_bytes(&self, word: u64) -> usize {
         self.bytes_of(word)
     }

@@ -180,6 +180,16 @@ pub trait Entries: Debug + Sized + Send + Sync + 'static {
     /// The caller owns the word, and no thread can see its bytes any more.
     unsafe fn give_back(&self, value_word: u64);
 
+    /// Gives the bytes of a value word back, whose number is known.
+    ///
+    /// # Safety
+    /// As [`give_back`](Self::give_back). The word [holds](Self::held_bytes) so many bytes.
+    unsafe fn give_back_known(&self, value_word: u64, bytes: usize) {
+        let _ = bytes;
+        // SAFETY: the caller's promise.
+        unsafe { self.give_back(value_word) };
+    }
+
     /// Gives back the hidden entries of a map that is dropped.
     fn give_back_hidden(&self) {}
 
@@ -253,6 +263,8 @@ impl<E: Entries> Drop for Unpublished<'_, E> {
 pub(crate) struct Retired<E: Entries> {
     entries: *const E,
     word: u64,
+    /// Noted when the word left its slot: later, its bytes are in no cache.
+    bytes: usize,
 }
 
 // SAFETY: the entries may be shared, and the word belongs to this value alone.
@@ -265,7 +277,14 @@ impl<E: Entries> Retired<E> {
     /// The caller has taken the word out of its slot. The `Retired` is dropped only when no guard
     /// that may have seen the word lives, and before `entries` is.
     pub(crate) unsafe fn new(entries: &E, word: u64) -> Self {
-        Self { entries, word }
+        // SAFETY: the caller has the word.
+        let bytes = unsafe { entries.held_bytes(word) };
+        Self { entries, word, bytes }
+    }
+
+    /// Returns how many bytes can be used again once this is dropped.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
@@ -274,6 +293,6 @@ impl<E: Entries> Drop for Retired<E> {
         // SAFETY: the entries are there, as was promised to `new`.
         let entries = unsafe { &*self.entries };
         // SAFETY: the word is ours, and no thread sees it, as was promised to `new`.
-        unsafe { entries.give_back(self.word) };
+        unsafe { entries.give_back_known(self.word, self.bytes) };
     }
 }

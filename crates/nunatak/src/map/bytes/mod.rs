@@ -125,8 +125,8 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     pub(crate) fn retire(&self, word: u64) {
         // SAFETY: the caller's change took it out, and limbo, which is dropped before the entries,
         // keeps it from every guard that may have seen it (R3, R4).
-        let (bytes, retired) =
-            unsafe { (self.entries.held_bytes(word), RetiredBytes::new(&*self.entries, word)) };
+        let retired = unsafe { RetiredBytes::new(&*self.entries, word) };
+        let bytes = retired.bytes();
         self.limbo.retire(self.table.registry(), retired, bytes);
     }
 }

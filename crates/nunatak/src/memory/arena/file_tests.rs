@@ -188,7 +188,7 @@ fn words_about_no_class_teach_nothing() {
     let (arena, _) = arena();
     arena.region.resize(SPAN).unwrap();
     let learns = |shard, class, places: usize| {
-        let mut words = vec![1, Owner::Class { shard, class }.word()];
+        let mut words = vec![1, Owner::Class { shard, class, index: 0 }.word()];
         words.resize(2 + places.div_ceil(64), 0);
         arena.learn(&words, Totals::default())
     };

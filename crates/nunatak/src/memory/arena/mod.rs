@@ -42,7 +42,7 @@ pub(crate) use places::Places;
 use classes::{SPAN, class_of, size_of_class};
 use core::sync::atomic::AtomicBool;
 pub(crate) use spans::Totals;
-use spans::{Class, Owner, Search, Shard, Span};
+use spans::{Class, Given, Owner, Search, Shard, Span};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Several, so that threads seldom wait for each other.
@@ -171,36 +171,23 @@ impl<M: Medium> Arena<M> {
             return Ok(place);
         };
         let shard = thread_index::current_if_any() % SHARDS;
-        let is_full =
-            |held: &Shard| held.classes[class].partial.first().is_none_or(|&at| at >= end);
-        if is_full(&self.shards[shard].lock()) {
+        let has_room =
+            |held: &Shard| held.classes[class].first_partial().is_some_and(|(at, _)| at < end);
+        let mut held = self.shards[shard].lock();
+        if !has_room(&held) {
+            drop(held);
             if M::IS_DURABLE {
                 self.reuse_synced();
             }
             self.take_over(shard, class, end);
-        }
-        let mut held = self.shards[shard].lock();
-        let is_full = is_full(&held);
-        let Shard { classes, totals } = &mut *held;
-        let Class { spans, partial, given, .. } = &mut classes[class];
-        if is_full {
-            let run = self.take_run(0, Owner::Class { shard, class })?;
-            spans.insert(run.first, Span::new(class));
-            partial.insert(run.first);
-        }
-        // Takes the lowest span, so that the highest spans become free.
-        let taken = partial.first().copied().and_then(|at| {
-            let span = spans.get_mut(&at)?;
-            let place = span.reuse(self.medium.epoch())?;
-            if span.is_full() {
-                partial.remove(&at);
+            held = self.shards[shard].lock();
+            if !has_room(&held) {
+                let at = self.take_run(0)?.first;
+                let index = held.classes[class].insert(Span::new(at, class, self.medium.epoch()));
+                self.set_owner(at, Owner::Class { shard, class, index });
             }
-            Some(at * SPAN + place * size_of_class(class))
-        });
-        let place = taken.ok_or(Error::CapacityOverflow)?;
-        totals.add(bytes, size_of_class(class));
-        *given += 1;
-        Ok(place)
+        }
+        held.take(class, bytes, self.medium.epoch()).ok_or(Error::CapacityOverflow)
     }
 
     /// Moves a span to a shard that has no room in a class, from a shard that has more than one. So
@@ -208,7 +195,8 @@ impl<M: Medium> Arena<M> {
     fn take_over(&self, shard: usize, class: usize, end: usize) {
         // The first span is left, so that threads do not take it from each other in turns.
         let spare = |held: &Shard| {
-            held.classes[class].partial.iter().nth(1).copied().filter(|&at| at < end)
+            let second = held.classes[class].second_partial();
+            second.filter(|&(at, _)| at < end).map(|(_, index)| index)
         };
         for other in (0..SHARDS).filter(|&other| other != shard) {
             if spare(&self.shards[other].lock()).is_none() {
@@ -217,13 +205,12 @@ impl<M: Medium> Arena<M> {
             let (low, high) = (shard.min(other), shard.max(other));
             let (low, high) = (self.shards[low].lock(), self.shards[high].lock());
             let (mut to, mut from) = if shard < other { (low, high) } else { (high, low) };
-            if let Some(at) = spare(&from)
-                && let Some(span) = from.classes[class].spans.remove(&at)
+            if let Some(index) = spare(&from)
+                && let Some(span) = from.classes[class].remove(index)
             {
-                from.classes[class].partial.remove(&at);
-                to.classes[class].spans.insert(at, span);
-                to.classes[class].partial.insert(at);
-                self.set_owner(at, Owner::Class { shard, class });
+                let at = span.at;
+                let index = to.classes[class].insert(span);
+                self.set_owner(at, Owner::Class { shard, class, index });
                 return;
             }
         }
@@ -246,7 +233,8 @@ impl<M: Medium> Arena<M> {
             self.reuse_synced();
         }
         let size = spans.checked_next_power_of_two().ok_or(Error::CapacityOverflow)?.ilog2();
-        let run = self.take_run(size, Owner::Alone { spans })?;
+        let run = self.take_run(size)?;
+        self.set_owner(run.first, Owner::Alone { spans });
         // Gives the rest of the run back.
         self.runs.lock().give_back_all(run.first + spans..run.first + run.len(), 0);
         let epoch = self.medium.epoch();
@@ -256,14 +244,14 @@ impl<M: Medium> Arena<M> {
         Ok(run.first * SPAN)
     }
 
-    fn take_run(&self, size: u32, owner: Owner) -> Result<BuddyExtent, Error> {
+    /// Takes spans that have no owner yet.
+    fn take_run(&self, size: u32) -> Result<BuddyExtent, Error> {
         let mut runs = self.runs.lock();
         let (run, _) = runs.allocate(size, |len| {
             let bytes = len.checked_mul(SPAN).ok_or(Error::CapacityOverflow)?;
             self.owners.grow(len)?;
             if bytes <= self.region.committed() { Ok(()) } else { self.commit(bytes) }
         })?;
-        self.set_owner(run.first, owner);
         Ok(run)
     }
 
@@ -298,10 +286,20 @@ impl<M: Medium> Arena<M> {
             self.own_shard().lock().keep(class, bytes, offset, &mut surplus);
             return surplus.into_iter().for_each(|offset| self.free(offset));
         }
-        self.own_shard().lock().totals.subtract(bytes, Self::placed(bytes));
-        let epoch = self.medium.epoch();
-        if epoch == 0 || self.is_fresh(offset, epoch) || seeded(Bug::PlaceNotKept) {
-            return self.free(offset);
+        let (at, epoch) = (offset / SPAN, self.medium.epoch());
+        let is_free_at_once = epoch == 0 || seeded(Bug::PlaceNotKept);
+        if let Some((mut held, class, index)) = self.lock_span(at) {
+            held.totals.subtract(bytes, Self::placed(bytes));
+            let place = Self::place_of(offset, class);
+            let class = &mut held.classes[class];
+            if is_free_at_once || class.is_fresh(index, place, epoch) {
+                return self.free_place(class, index, place);
+            }
+        } else {
+            self.own_shard().lock().totals.subtract(bytes, Self::placed(bytes));
+            if is_free_at_once || self.alone.lock().get(&at) == Some(&epoch) {
+                return self.free(offset);
+            }
         }
         self.waiting_bytes.fetch_add(self.bytes_at(offset), Ordering::Relaxed);
         self.waiting.lock().push_back((epoch, offset));
@@ -316,16 +314,9 @@ impl<M: Medium> Arena<M> {
         }
     }
 
-    /// Whether a place was given out in this epoch.
-    fn is_fresh(&self, offset: usize, epoch: u64) -> bool {
-        let at = offset / SPAN;
-        match self.owner(at) {
-            Owner::Class { class, .. } => {
-                let place = offset % SPAN / size_of_class(class);
-                self.of_span(at, |span| span.is_fresh(place, epoch)).unwrap_or(false)
-            }
-            _ => self.alone.lock().get(&at) == Some(&epoch),
-        }
+    /// Returns which place of its span an offset is.
+    fn place_of(offset: usize, class: usize) -> usize {
+        offset % SPAN / size_of_class(class)
     }
 
     /// Makes room where places were given back in epochs that are durable now.
@@ -368,26 +359,8 @@ impl<M: Medium> Arena<M> {
                 }
             }
             Owner::Class { .. } => {
-                let Some((mut held, class)) = self.lock_span(at) else { return };
-                let Class { spans, partial, .. } = &mut held.classes[class];
-                let Some(span) = spans.get_mut(&at) else { return };
-                let place = offset % SPAN / size_of_class(class);
-                if place >= span.places as usize || !span.is_taken(place) {
-                    // A damaged file may name a place that is free, or one that belongs to another
-                    // entry.
-                    debug_assert!(M::IS_DURABLE, "a place is given back twice");
-                    return;
-                }
-                span.give_back(place);
-                if span.is_held {
-                    return;
-                }
-                // An empty span stays for the next place if the class has few with room.
-                if span.live == 0 && partial.len() > 1 {
-                    self.free_span(&mut held.classes[class], at);
-                } else {
-                    partial.insert(at);
-                }
+                let Some((mut held, class, index)) = self.lock_span(at) else { return };
+                self.free_place(&mut held.classes[class], index, Self::place_of(offset, class));
             }
             Owner::Inside | Owner::Nobody => {
                 debug_assert!(M::IS_DURABLE, "nobody's place is given back");
@@ -395,22 +368,35 @@ impl<M: Medium> Arena<M> {
         }
     }
 
-    /// Locks the shard that has a span of a class; also returns the class.
-    fn lock_span(&self, at: usize) -> Option<(MutexGuard<'_, Shard>, usize)> {
+    /// Gives back a place of a span, whose shard is locked.
+    fn free_place(&self, class: &mut Class, index: usize, place: usize) {
+        match class.give_back(index, place) {
+            // A damaged file may name a place that is free, or one that belongs to another entry.
+            Given::Twice => debug_assert!(M::IS_DURABLE, "a place is given back twice"),
+            // An empty span stays for the next place if the class has few with room.
+            Given::Last if class.second_partial().is_some() => self.free_span(class, index),
+            Given::Last | Given::Back => {}
+        }
+    }
+
+    /// Locks the shard that has a span of a class; also returns the class, and the span's index there.
+    fn lock_span(&self, at: usize) -> Option<(MutexGuard<'_, Shard>, usize, usize)> {
         loop {
-            let Owner::Class { shard, class } = self.owner(at) else { return None };
+            let owner = self.owner(at);
+            let Owner::Class { shard, class, index } = owner else { return None };
             let held = self.shards[shard].lock();
             // The span may have moved to another shard before the lock.
-            if self.owner(at) == (Owner::Class { shard, class }) {
-                return Some((held, class));
+            if self.owner(at) == owner {
+                return Some((held, class, index));
             }
         }
     }
 
     /// Asks something about a span of a class.
+    #[cfg(durable)]
     fn of_span<R>(&self, at: usize, ask: impl FnOnce(&Span) -> R) -> Option<R> {
-        let (held, class) = self.lock_span(at)?;
-        held.classes[class].spans.get(&at).map(ask)
+        let (held, class, index) = self.lock_span(at)?;
+        held.classes[class].span(index).map(ask)
     }
 
     /// Whether the place of so many bytes at an offset is taken.
@@ -421,10 +407,9 @@ impl<M: Medium> Arena<M> {
             Owner::Class { class, .. } => {
                 let size = size_of_class(class);
                 let place = offset % SPAN / size;
-                let is_taken = |span: &Span| place < span.places as usize && span.is_taken(place);
                 class_of(bytes) == Some(class)
                     && (offset % SPAN).is_multiple_of(size)
-                    && self.of_span(at, is_taken) == Some(true)
+                    && self.of_span(at, |span| span.is_taken(place)) == Some(true)
             }
             Owner::Alone { spans } => {
                 class_of(bytes).is_none()
@@ -436,9 +421,8 @@ impl<M: Medium> Arena<M> {
     }
 
     /// Gives back a span without taken places.
-    fn free_span(&self, class: &mut Class, at: usize) {
-        class.spans.remove(&at);
-        class.partial.remove(&at);
+    fn free_span(&self, class: &mut Class, index: usize) {
+        let Some(Span { at, .. }) = class.remove(index) else { return };
         self.set_owner(at, Owner::Nobody);
         self.runs.lock().give_back(BuddyExtent { first: at, size: 0 }, 0);
     }
@@ -468,10 +452,10 @@ impl<M: Medium> Arena<M> {
             }
             Owner::Class { .. } => {
                 let is_far = at >= self.far();
-                let Some((held, class)) = self.lock_span(at) else { return false };
-                let Class { spans, partial, .. } = &held.classes[class];
-                spans.get(&at).is_some_and(|span| is_far || 2 * span.live < span.places)
-                    && (partial.first().is_some_and(|&first| first < at) || is_far)
+                let Some((held, class, index)) = self.lock_span(at) else { return false };
+                let class = &held.classes[class];
+                class.span(index).is_some_and(|span| is_far || 2 * span.live < span.places)
+                    && (class.first_partial().is_some_and(|(first, _)| first < at) || is_far)
             }
             Owner::Inside | Owner::Nobody => false,
         }
@@ -485,11 +469,8 @@ impl<M: Medium> Arena<M> {
         }
         for shard in &self.shards {
             for class in &mut shard.lock().classes {
-                let is_free = |span: &Span| span.live == 0 && !span.is_held;
-                let spans = class.spans.iter();
-                let free: Vec<usize> =
-                    spans.filter(|(_, span)| is_free(span)).map(|(&at, _)| at).collect();
-                free.into_iter().for_each(|at| self.free_span(class, at));
+                let free = class.spans_that(|span| span.live == 0 && !span.is_held);
+                free.into_iter().for_each(|index| self.free_span(class, index));
             }
         }
         let mut runs = self.runs.lock();

@@ -49,17 +49,21 @@ impl<M: Medium> Arena<M> {
         }
         let shard = match self.owner(at) {
             Owner::Nobody => at % SHARDS,
-            Owner::Class { shard, class: other } if other == class => shard,
+            Owner::Class { shard, class: other, .. } if other == class => shard,
             _ => return false,
         };
-        self.set_owner(at, Owner::Class { shard, class });
         let mut held = self.shards[shard].lock();
-        let span = held.classes[class].spans.entry(at).or_insert_with(|| {
-            let mut span = Span::new(class);
-            span.is_held = true;
-            span
-        });
-        let is_taken = span.take_at(within / size);
+        let index = match self.owner(at) {
+            Owner::Class { index, .. } => index,
+            _ => {
+                let mut span = Span::new(at, class, self.medium.epoch());
+                span.is_held = true;
+                let index = held.classes[class].insert(span);
+                self.set_owner(at, Owner::Class { shard, class, index });
+                index
+            }
+        };
+        let is_taken = held.classes[class].mark(index, within / size);
         if is_taken {
             held.totals.add(bytes, size);
         }
@@ -91,9 +95,8 @@ impl<M: Medium> Arena<M> {
         }
         for shard in &self.shards {
             for class in &mut shard.lock().classes {
-                let held = class.spans.iter().filter(|(_, span)| span.is_held);
-                let held: Vec<usize> = held.map(|(&at, _)| at).collect();
-                held.into_iter().for_each(|at| self.let_go(class, at));
+                let held = class.spans_that(|span| span.is_held);
+                held.into_iter().for_each(|index| self.let_go(class, index));
             }
         }
     }
@@ -110,14 +113,9 @@ impl<M: Medium> Arena<M> {
         matches!(*self.search.lock(), Search::Ended { epoch, .. } if epoch > settled)
     }
 
-    fn let_go(&self, class: &mut Class, at: usize) {
-        let Class { spans, partial, .. } = class;
-        let Some(span) = spans.get_mut(&at) else { return };
-        span.is_held = false;
-        if span.live == 0 {
-            self.free_span(class, at);
-        } else if !span.is_full() {
-            partial.insert(at);
+    fn let_go(&self, class: &mut Class, index: usize) {
+        if class.let_go(index) {
+            self.free_span(class, index);
         }
     }
 
@@ -132,13 +130,15 @@ impl<M: Medium> Arena<M> {
         let mut at = 0;
         while at < len {
             let owner = self.owner(at);
-            words.push(owner.word());
             at += match owner {
                 Owner::Alone { spans } => spans,
                 _ => 1,
             };
-            if let Owner::Class { .. } = owner {
-                self.of_span(at - 1, |span| words.extend_from_slice(span.words()))?;
+            if let Owner::Class { shard, class, .. } = owner {
+                words.push(Owner::Class { shard, class, index: 0 }.word());
+                self.of_span(at - 1, |span| words.extend(span.taken()))?;
+            } else {
+                words.push(owner.word());
             }
         }
         Some(words)
@@ -148,7 +148,7 @@ impl<M: Medium> Arena<M> {
     /// changes nothing, if they are not valid.
     pub(crate) fn learn(&self, words: &[u64], totals: Totals) -> bool {
         let held = self.region.committed() / SPAN;
-        let Some(known) = read_words(words, held) else { return false };
+        let Some(known) = read_words(words, held, self.medium.epoch()) else { return false };
         let used = known.iter().flat_map(|(&at, (owner, _))| {
             let spans = if let Owner::Alone { spans } = *owner { spans } else { 1 };
             runs_of(at..at + spans)
@@ -159,11 +159,13 @@ impl<M: Medium> Arena<M> {
         }
         *self.runs.lock() = runs;
         for (at, (owner, span)) in known {
-            self.set_owner(at, owner);
-            if let (Owner::Class { shard, class }, Some(span)) = (owner, span) {
-                let class = &mut self.shards[shard].lock().classes[class];
-                class.spans.insert(at, span);
-                self.let_go(class, at);
+            if let (Owner::Class { shard, class, .. }, Some(span)) = (owner, span) {
+                let mut held = self.shards[shard].lock();
+                let index = held.classes[class].insert(span);
+                self.set_owner(at, Owner::Class { shard, class, index });
+                self.let_go(&mut held.classes[class], index);
+            } else {
+                self.set_owner(at, owner);
             }
         }
         self.own_shard().lock().totals = totals;
@@ -183,7 +185,7 @@ fn runs_of(mut range: core::ops::Range<usize>) -> impl Iterator<Item = BuddyExte
 }
 
 /// Reads the words of a file about at most `held` spans.
-fn read_words(words: &[u64], held: usize) -> Option<Known> {
+fn read_words(words: &[u64], held: usize, epoch: u64) -> Option<Known> {
     let mut known = Known::new();
     let (&len, mut rest) = words.split_first()?;
     let len = usize::try_from(len).ok().filter(|&len| len <= held)?;
@@ -199,13 +201,13 @@ fn read_words(words: &[u64], held: usize) -> Option<Known> {
                 known.insert(at, (owner, None));
                 spans
             }
-            Owner::Class { shard, class } => {
-                if shard >= SHARDS || class >= CLASSES {
+            Owner::Class { shard, class, index } => {
+                if shard >= SHARDS || class >= CLASSES || index != 0 {
                     return None;
                 }
-                let mut span = Span::of_words(class, rest)?;
+                let (mut span, read) = Span::of_words(at, class, epoch, rest)?;
                 span.is_held = true;
-                rest = rest.get(span.words().len()..)?;
+                rest = rest.get(read..)?;
                 known.insert(at, (owner, Some(span)));
                 1
             }

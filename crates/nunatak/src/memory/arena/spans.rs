@@ -1,7 +1,7 @@
 //! Spans: their owners, and which of their places are taken.
 
 use super::classes::{CLASSES, SPAN, size_of_class};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The owner of a span in use, as a word: a class of a shard, or one place that has this span and
 /// some behind it.
@@ -10,6 +10,8 @@ pub(super) enum Owner {
     Class {
         shard: usize,
         class: usize,
+        /// Where the class has it. A file does not tell it.
+        index: usize,
     },
     Alone {
         spans: usize,
@@ -23,7 +25,9 @@ pub(super) enum Owner {
 impl Owner {
     pub(super) fn word(self) -> u64 {
         match self {
-            Self::Class { shard, class } => (shard << 16 | class << 8 | 1) as u64,
+            Self::Class { shard, class, index } => {
+                (index << 32 | shard << 16 | class << 8 | 1) as u64
+            }
             Self::Alone { spans } => (spans << 8 | 2) as u64,
             Self::Inside => 3,
             Self::Nobody => 0,
@@ -32,7 +36,11 @@ impl Owner {
 
     pub(super) fn of(word: u64) -> Self {
         match word & 0xFF {
-            1 => Self::Class { shard: (word >> 16) as usize, class: (word >> 8 & 0xFF) as usize },
+            1 => Self::Class {
+                shard: (word >> 16 & 0xFFFF) as usize,
+                class: (word >> 8 & 0xFF) as usize,
+                index: (word >> 32) as usize,
+            },
             2 => Self::Alone { spans: (word >> 8) as usize },
             3 => Self::Inside,
             _ => Self::Nobody,
@@ -66,56 +74,92 @@ impl Search {
 /// A span divided into places.
 #[derive(Debug)]
 pub(super) struct Span {
-    /// One bit for each place.
-    taken: Box<[u64]>,
-    /// In a medium of epochs: the last epoch in which places were given out, and these places.
-    fresh: (u64, Box<[u64]>),
+    /// Which span of the arena it is.
+    pub(super) at: usize,
+    /// One bit for each place that is taken. In a medium of epochs each word is followed by one of the
+    /// places that were given out in the epoch `fresh_in`: both are in one cache line.
+    words: Box<[u64]>,
+    /// How many words there are for 64 places.
+    stride: usize,
+    /// The last epoch in which places were given out.
+    fresh_in: u64,
+    /// Places before this word are taken.
+    low: usize,
     /// Whether no place is given out, since it is not known yet which places are taken.
     pub(super) is_held: bool,
+    /// Whether the class has it among its partial spans.
+    is_partial: bool,
     /// The number of places, and of taken ones.
     pub(super) places: u32,
     pub(super) live: u32,
 }
 
 impl Span {
-    pub(super) fn new(class: usize) -> Self {
+    /// Makes a span without taken places. `epoch` is zero in a medium without epochs.
+    pub(super) fn new(at: usize, class: usize, epoch: u64) -> Self {
         let places = SPAN / size_of_class(class);
-        let mut taken = vec![0_u64; places.div_ceil(64)].into_boxed_slice();
+        let stride = if epoch == 0 { 1 } else { 2 };
+        let mut words = vec![0_u64; places.div_ceil(64) * stride].into_boxed_slice();
         if !places.is_multiple_of(64) {
             // Bits behind the last place count as taken.
-            taken[places / 64] = !0 << (places % 64);
+            words[places / 64 * stride] = !0 << (places % 64);
         }
-        Self { taken, fresh: (0, Box::default()), is_held: false, places: places as u32, live: 0 }
+        Self {
+            at,
+            words,
+            stride,
+            fresh_in: 0,
+            low: 0,
+            is_held: false,
+            is_partial: false,
+            places: places as u32,
+            live: 0,
+        }
+    }
+
+    /// Returns the index of a place's word, and its bit.
+    fn bit(&self, place: usize) -> (usize, u64) {
+        (place / 64 * self.stride, 1 << (place % 64))
     }
 
     /// Takes a free place. `epoch` is zero in a medium without epochs.
     pub(super) fn reuse(&mut self, epoch: u64) -> Option<usize> {
-        let at = self.taken.iter().position(|&word| word != !0)?;
-        let bit = (!self.taken[at]).trailing_zeros() as usize;
-        self.taken[at] |= 1 << bit;
+        let words = self.words.iter().step_by(self.stride).skip(self.low);
+        self.low += words.take_while(|&&word| word == !0).count();
+        let at = self.low * self.stride;
+        let place = 64 * self.low + (!self.words.get(at)?).trailing_zeros() as usize;
+        let (_, bit) = self.bit(place);
+        self.words[at] |= bit;
         self.live += 1;
-        if epoch != 0 {
-            if self.fresh.0 != epoch {
-                self.fresh = (epoch, vec![0; self.taken.len()].into_boxed_slice());
+        if self.stride == 2 {
+            if self.fresh_in != epoch {
+                self.words.iter_mut().skip(1).step_by(2).for_each(|word| *word = 0);
+                self.fresh_in = epoch;
             }
-            self.fresh.1[at] |= 1 << bit;
+            self.words[at + 1] |= bit;
         }
-        Some(64 * at + bit)
+        Some(place)
     }
 
+    /// Whether a place is there and taken.
     pub(super) fn is_taken(&self, place: usize) -> bool {
-        self.taken.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
+        let (at, bit) = self.bit(place);
+        place < self.places as usize && self.words[at] & bit != 0
     }
 
     /// Whether a place was given out in this epoch.
     pub(super) fn is_fresh(&self, place: usize, epoch: u64) -> bool {
-        self.fresh.0 == epoch
-            && self.fresh.1.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
+        let (at, bit) = self.bit(place);
+        self.stride == 2
+            && self.fresh_in == epoch
+            && self.words.get(at + 1).is_some_and(|word| word & bit != 0)
     }
 
     /// Gives back a taken place.
     pub(super) fn give_back(&mut self, place: usize) {
-        self.taken[place / 64] &= !(1 << (place % 64));
+        let (at, bit) = self.bit(place);
+        self.words[at] &= !bit;
+        self.low = self.low.min(place / 64);
         self.live -= 1;
     }
 
@@ -130,37 +174,49 @@ impl Span {
     pub(super) fn take_at(&mut self, place: usize) -> bool {
         let is_free = place < self.places as usize && !self.is_taken(place);
         if is_free {
-            self.taken[place / 64] |= 1 << (place % 64);
+            let (at, bit) = self.bit(place);
+            self.words[at] |= bit;
             self.live += 1;
         }
         is_free
     }
 
     /// Returns as words which places are taken.
-    pub(super) fn words(&self) -> &[u64] {
-        &self.taken
+    pub(super) fn taken(&self) -> impl Iterator<Item = u64> + '_ {
+        self.words.iter().copied().step_by(self.stride)
     }
 
-    /// Makes a span from the words that tell which places are taken. Returns nothing if there are
-    /// too few words.
-    pub(super) fn of_words(class: usize, words: &[u64]) -> Option<Self> {
-        let mut span = Self::new(class);
-        let len = span.taken.len();
-        let behind = span.taken.last().copied()?;
-        span.taken.copy_from_slice(words.get(..len)?);
-        span.taken[len - 1] |= behind;
-        let taken: u32 = span.taken.iter().map(|word| word.count_ones()).sum();
+    /// Makes a span from the first of these words, which tell which places are taken. Also returns how
+    /// many it has read; nothing if there are too few.
+    pub(super) fn of_words(
+        at: usize,
+        class: usize,
+        epoch: u64,
+        words: &[u64],
+    ) -> Option<(Self, usize)> {
+        let mut span = Self::new(at, class, epoch);
+        let len = span.words.len() / span.stride;
+        let behind = span.taken().last()?;
+        let words = words.get(..len)?;
+        for (at, word) in words.iter().enumerate() {
+            let last = if at + 1 == len { behind } else { 0 };
+            span.words[at * span.stride] = word | last;
+        }
+        let taken: u32 = span.taken().map(u64::count_ones).sum();
         span.live = taken - behind.count_ones();
-        Some(span)
+        Some((span, len))
     }
 }
 
 /// The spans of a class.
 #[derive(Debug, Default)]
 pub(super) struct Class {
-    pub(super) spans: BTreeMap<usize, Span>,
-    /// The spans with a free place.
-    pub(super) partial: BTreeSet<usize>,
+    /// By the index that a span's owner has.
+    spans: Vec<Option<Span>>,
+    /// Indexes without a span.
+    vacant: Vec<usize>,
+    /// The spans with a free place that is given out, and their indexes.
+    partial: BTreeSet<(usize, usize)>,
     /// In RAM: places that were given back last, for the next strings. A place that goes through
     /// here costs a lock and no look at its span, whose words are seldom in a cache.
     kept: Vec<usize>,
@@ -169,7 +225,123 @@ pub(super) struct Class {
     pub(super) given: isize,
 }
 
+/// What a span has when a place was given back to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Given {
+    /// The place was not taken, or there is none.
+    Twice,
+    /// Other places that are taken, or places that are not given out.
+    Back,
+    /// No taken place.
+    Last,
+}
+
 impl Class {
+    pub(super) fn span(&self, index: usize) -> Option<&Span> {
+        self.spans.get(index)?.as_ref()
+    }
+
+    fn span_mut(&mut self, index: usize) -> Option<&mut Span> {
+        self.spans.get_mut(index)?.as_mut()
+    }
+
+    /// Returns the indexes of spans that a condition holds for.
+    pub(super) fn spans_that(&self, holds: impl Fn(&Span) -> bool) -> Vec<usize> {
+        let spans = self.spans.iter().enumerate();
+        spans.filter(|(_, span)| span.as_ref().is_some_and(&holds)).map(|(at, _)| at).collect()
+    }
+
+    /// Adds a span, and returns its index.
+    pub(super) fn insert(&mut self, mut span: Span) -> usize {
+        let index = self.vacant.pop().unwrap_or(self.spans.len());
+        span.is_partial = !span.is_full() && !span.is_held;
+        if span.is_partial {
+            self.partial.insert((span.at, index));
+        }
+        if index == self.spans.len() {
+            self.spans.push(Some(span));
+        } else {
+            self.spans[index] = Some(span);
+        }
+        index
+    }
+
+    /// Takes a span out.
+    pub(super) fn remove(&mut self, index: usize) -> Option<Span> {
+        let span = self.spans.get_mut(index)?.take()?;
+        self.vacant.push(index);
+        if span.is_partial {
+            self.partial.remove(&(span.at, index));
+        }
+        Some(span)
+    }
+
+    /// Returns the lowest span that gives places out, and its index.
+    pub(super) fn first_partial(&self) -> Option<(usize, usize)> {
+        self.partial.first().copied()
+    }
+
+    /// Returns the next one.
+    pub(super) fn second_partial(&self) -> Option<(usize, usize)> {
+        self.partial.iter().nth(1).copied()
+    }
+
+    /// Takes a place of the lowest span, so that the highest spans become free. Returns the span and
+    /// the place.
+    fn take(&mut self, epoch: u64) -> Option<(usize, usize)> {
+        let (at, index) = self.first_partial()?;
+        let span = self.span_mut(index)?;
+        let place = span.reuse(epoch)?;
+        if span.is_full() {
+            span.is_partial = false;
+            self.partial.remove(&(at, index));
+        }
+        self.given += 1;
+        Some((at, place))
+    }
+
+    /// Whether a place was given out in this epoch.
+    pub(super) fn is_fresh(&self, index: usize, place: usize, epoch: u64) -> bool {
+        self.span(index).is_some_and(|span| span.is_fresh(place, epoch))
+    }
+
+    /// Gives a place back to its span.
+    pub(super) fn give_back(&mut self, index: usize, place: usize) -> Given {
+        let Some(span) = self.span_mut(index).filter(|span| span.is_taken(place)) else {
+            return Given::Twice;
+        };
+        span.give_back(place);
+        if span.is_held {
+            return Given::Back;
+        }
+        let is_empty = span.live == 0;
+        if !span.is_partial {
+            span.is_partial = true;
+            let at = span.at;
+            self.partial.insert((at, index));
+        }
+        if is_empty { Given::Last } else { Given::Back }
+    }
+
+    /// Lets free places of a held span be given out. Returns whether it has no taken one.
+    #[cfg(durable)]
+    pub(super) fn let_go(&mut self, index: usize) -> bool {
+        let Some(span) = self.span_mut(index) else { return false };
+        span.is_held = false;
+        span.is_partial = !span.is_full();
+        let (at, is_partial, is_empty) = (span.at, span.is_partial, span.live == 0);
+        if is_partial {
+            self.partial.insert((at, index));
+        }
+        is_empty
+    }
+
+    /// Marks a place of a held span as taken. Returns false if it was.
+    #[cfg(durable)]
+    pub(super) fn mark(&mut self, index: usize, place: usize) -> bool {
+        self.span_mut(index).is_some_and(|span| span.take_at(place))
+    }
+
     /// Returns how many places the class may keep: few beside those that are in use, so that they
     /// hold few spans back.
     fn most_kept(&self, size: usize) -> usize {
@@ -232,6 +404,14 @@ pub(super) struct Shard {
 impl Shard {
     pub(super) fn new() -> Self {
         Self { classes: core::array::from_fn(|_| Class::default()), totals: Totals::default() }
+    }
+
+    /// Takes a place for so many bytes. Returns its offset.
+    pub(super) fn take(&mut self, class: usize, bytes: usize, epoch: u64) -> Option<usize> {
+        let (span, place) = self.classes[class].take(epoch)?;
+        let size = size_of_class(class);
+        self.totals.add(bytes, size);
+        Some(span * SPAN + place * size)
     }
 
     /// Takes the place that was given back last.
