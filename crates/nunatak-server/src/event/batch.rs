@@ -103,11 +103,16 @@ impl Batch {
             }
             let end = self.spans.len();
             // A request without arguments has no reply, but is consumed.
-            let name = self
-                .spans
-                .get(first)
-                .map(|name| &connection.input[name.start as usize..name.end as usize]);
-            let command = name.and_then(table::find);
+            let name_at = |at: usize| {
+                let name = self.spans.get(at)?;
+                Some(&connection.input[name.start as usize..name.end as usize])
+            };
+            let name = name_at(first);
+            // Neighbours often have the same command. A request without arguments has none.
+            let command = match self.entries[before..].last() {
+                Some(last) if last.first < last.end && name == name_at(last.first) => last.command,
+                _ => name.and_then(table::find),
+            };
             self.entries.push(Entry { of, command, first, end, position: connection.position() });
         }
         if self.entries.len() > before {

@@ -33,8 +33,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The size of a segment. The map is synced when one is full.
-pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
+/// Sizes of a log, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    pub(crate) segment: u64,
+    /// The full segments that a map has at least, and at most, before it is synced.
+    pub(crate) least: u64,
+    pub(crate) most: u64,
+}
+
+impl Sizes {
+    /// A map is synced when a segment is full.
+    #[cfg(test)]
+    pub(crate) fn of_segments(bytes: u64) -> Self {
+        Self { segment: bytes, least: bytes, most: bytes }
+    }
+
+    /// Returns after how many bytes of full segments a map of so many bytes is synced. A sync copies each page
+    /// that was changed, and where keys are changed at random that is soon each page of the map: the log may
+    /// grow as large as the map, so that a change costs the same in a large map as in a small one.
+    pub(crate) fn before_sync(self, map: u64) -> u64 {
+        map.clamp(self.least, self.most)
+    }
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        // The most is a matter of time: how long a server replays after a power cut.
+        Self { segment: 64 << 20, least: 128 << 20, most: 2 << 30 }
+    }
+}
 
 /// How many bytes may wait until somebody writes them, whatever the durability.
 const MOST_WAITING: usize = 4 << 20;
@@ -136,6 +164,8 @@ struct State {
     durable: u64,
     is_writing: bool,
     failure: Option<Error>,
+    /// Whether there was no room for a segment, so that full ones should go soon.
+    is_tight: bool,
     is_over: bool,
 }
 
@@ -159,7 +189,7 @@ pub(crate) struct PendingEach {
 #[derive(Debug)]
 pub(crate) struct Log {
     files: Files,
-    segment_bytes: u64,
+    sizes: Sizes,
     state: Mutex<State>,
     /// A write has ended.
     written: Condvar,
@@ -173,6 +203,12 @@ impl State {
         Position { segment, offset: self.at + self.buffer.len() as u64 }
     }
 
+    /// Whether the map should be synced, as full segments have so many bytes.
+    fn is_full(&self, bytes: u64) -> bool {
+        let full = self.segments.iter().rev().skip(1).map(|segment| segment.bytes);
+        self.segments.len() > 1 && (self.is_tight || full.sum::<u64>() >= bytes)
+    }
+
     fn append(&mut self, record: &Record<'_>) {
         let (position, before) = (self.position(), self.buffer.len());
         record.append_to(&mut self.buffer, position);
@@ -182,7 +218,7 @@ impl State {
 
 impl Log {
     /// Begins the log of a map whose sync `base` has all changes. The files have no segments.
-    pub(crate) fn create(files: Files, base: u64, segment_bytes: u64) -> Result<Self, LogError> {
+    pub(crate) fn create(files: Files, base: u64, sizes: Sizes) -> Result<Self, LogError> {
         let start = Start { from: 1, base };
         let state = State {
             segments: VecDeque::new(),
@@ -195,10 +231,11 @@ impl Log {
             durable: 0,
             is_writing: false,
             failure: None,
+            is_tight: false,
             is_over: false,
         };
         let (written, nudged) = (Condvar::new(), Condvar::new());
-        let log = Self { files, segment_bytes, state: Mutex::new(state), written, nudged };
+        let log = Self { files, sizes, state: Mutex::new(state), written, nudged };
         log.begin_segment(&mut log.state.lock(), 0)?;
         Ok(log)
     }
@@ -206,8 +243,12 @@ impl Log {
     /// Begins a segment with room for a record of so many bytes.
     fn begin_segment(&self, state: &mut State, bytes: u64) -> Result<(), LogError> {
         let number = state.segments.back().map_or(state.start.from, |last| last.number + 1);
-        let size = self.segment_bytes.max(HEADER as u64 + bytes + 4 * SMALL as u64);
-        let file = Arc::new(self.files.create(number, size)?);
+        let size = self.sizes.segment.max(HEADER as u64 + bytes + 4 * SMALL as u64);
+        let file = self.files.create(number, size).inspect_err(|_| {
+            state.is_tight = true;
+            self.nudged.notify_one();
+        });
+        let file = Arc::new(file?);
         if let Some(last) = state.segments.back() {
             let file = Arc::clone(&last.file);
             state.append(&Record::Continued);
@@ -222,13 +263,17 @@ impl Log {
         Ok(())
     }
 
-    /// Makes room for a record of so many bytes.
+    /// Makes room for a record of so many bytes. Behind it, there is room for records without changes.
     fn make_room(&self, state: &mut State, bytes: usize) -> Result<(), Error> {
+        self.make_room_with(state, bytes, 3 * SMALL)
+    }
+
+    /// Makes room for a record of so many bytes, and for so many behind it.
+    fn make_room_with(&self, state: &mut State, bytes: usize, behind: usize) -> Result<(), Error> {
         if let Some(failure) = state.failure {
             return Err(failure);
         }
-        // Behind it there is room for records without changes.
-        let end = state.position().offset + (bytes + 3 * SMALL) as u64;
+        let end = state.position().offset + (bytes + behind) as u64;
         if state.segments.back().is_none_or(|last| end > last.bytes) {
             self.begin_segment(state, bytes as u64)?;
         }
@@ -389,11 +434,11 @@ impl Log {
             > 4 * MOST_WAITING
     }
 
-    /// Waits until a segment is full, many bytes wait, or some time has passed. Returns whether the log goes
-    /// on.
-    pub(crate) fn wait(&self, time: Duration) -> bool {
+    /// Waits until segments of so many bytes are full, many bytes wait, or some time has passed. Returns whether
+    /// the log goes on.
+    pub(crate) fn wait(&self, time: Duration, bytes: u64) -> bool {
         let mut state = self.state.lock();
-        if !state.is_over && state.segments.len() < 2 && state.buffer.len() <= MOST_WAITING {
+        if !state.is_over && !state.is_full(bytes) && state.buffer.len() <= MOST_WAITING {
             self.nudged.wait_for(&mut state, time);
         }
         !state.is_over
@@ -405,10 +450,16 @@ impl Log {
         self.nudged.notify_all();
     }
 
-    /// Returns the number of the last segment, if there are others before it.
-    pub(crate) fn full_before(&self) -> Option<u64> {
+    /// Returns after how many bytes of full segments a map of so many bytes is synced.
+    pub(crate) fn before_sync(&self, map: u64) -> u64 {
+        self.sizes.before_sync(map)
+    }
+
+    /// Returns the number of the last segment, if so many bytes of others are before it, or if there was no room
+    /// for the next one.
+    pub(crate) fn full_before(&self, bytes: u64) -> Option<u64> {
         let state = self.state.lock();
-        state.segments.back().map(|last| last.number).filter(|_| state.segments.len() > 1)
+        state.segments.back().map(|last| last.number).filter(|_| state.is_full(bytes))
     }
 
     /// Waits until the map has all changes of the segments before one.
@@ -428,7 +479,9 @@ impl Log {
     /// Removes the segments before one: the sync `base` of the map, which is durable, has their changes.
     pub(crate) fn truncate_before(&self, number: u64, base: u64) -> Result<(), Error> {
         let mut state = self.state.lock();
-        self.make_room(&mut state, SMALL)?;
+        // In the room behind changes: there may be none for another segment before this one frees some. The end
+        // of the segment still has room.
+        self.make_room_with(&mut state, SMALL, SMALL)?;
         state.start = Start { from: number, base };
         let record = Record::Checkpoint(state.start);
         state.append(&record);
@@ -441,6 +494,7 @@ impl Log {
         }
         drop(state);
         old.iter().try_for_each(|segment| self.files.remove(segment.number))?;
+        self.state.lock().is_tight = false;
         self.files.sync_names()?;
         Ok(())
     }

@@ -7,7 +7,11 @@ use crate::store::space::Change;
 use nunatak::Error;
 use std::collections::{BTreeMap, HashSet};
 
-/// The segments that an earlier server has left.
+/// How many records are stored together.
+const TOGETHER: usize = 256;
+
+/// The segments that an earlier server has left. Their bytes are read when they are needed: together they may be
+/// more than there is memory for.
 #[derive(Debug)]
 pub(crate) struct Left {
     /// Whether a replay of them was interrupted.
@@ -15,12 +19,47 @@ pub(crate) struct Left {
     start: Start,
     /// Whether the earlier server was about to close the map, which had everything.
     was_ended: bool,
-    /// The bytes of the segments from the start on.
-    segments: BTreeMap<u64, Vec<u8>>,
+    /// The segments from the start on.
+    segments: BTreeMap<u64, Segment>,
+}
+
+/// What a segment says about the log.
+#[derive(Debug)]
+struct Segment {
+    /// Of its header.
+    start: Start,
+    /// Of its last checkpoint.
+    later: Option<Start>,
+    /// Whether the next segment goes on.
+    goes_on: bool,
+    /// Whether its last record says that the map was about to be closed.
+    was_ended: bool,
+    /// Records that the map has refused.
+    refused: Vec<Position>,
+}
+
+impl Segment {
+    fn read(number: u64, start: Start, bytes: &[u8]) -> Self {
+        let mut segment =
+            Self { start, later: None, goes_on: false, was_ended: false, refused: Vec::new() };
+        for (_, record) in Records::of(number, bytes) {
+            segment.was_ended = record == Record::Closed;
+            match record {
+                Record::Checkpoint(later) => segment.later = Some(later),
+                Record::Continued => segment.goes_on = true,
+                Record::Void(position) => segment.refused.push(position),
+                Record::Change(_) | Record::Clear | Record::Closed => {}
+            }
+        }
+        segment
+    }
 }
 
 /// A step of a replay.
 pub(crate) enum Step<'r> {
+    /// Records that are stored in order, each by itself.
+    Store(&'r [(&'r [u8], &'r [u8])]),
+    /// Changes that are made together.
     Change(&'r [Change<'r>]),
     Clear,
 }
@@ -39,7 +78,7 @@ impl Left {
             match Header::decode(&bytes) {
                 Ok(Some(header)) if header.number == number => {
                     start = Some(header.start);
-                    segments.insert(number, bytes);
+                    segments.insert(number, Segment::read(number, header.start, &bytes));
                 }
                 // Its first write never became durable as a whole, so nothing of it was answered.
                 Ok(None) if has_no_header(&bytes) => {}
@@ -66,18 +105,11 @@ impl Left {
 
     /// Finds the end of the log, and from where on it counts.
     fn find_end(&mut self) {
-        let (mut start, mut was_ended, mut last) = (self.start, false, None);
-        for (&number, bytes) in &self.segments {
-            let mut goes_on = false;
-            for (_, record) in Records::of(number, bytes) {
-                was_ended = record == Record::Closed;
-                match record {
-                    Record::Checkpoint(later) => start = later,
-                    Record::Continued => goes_on = true,
-                    _ => {}
-                }
-            }
-            if !goes_on {
+        let (mut start, mut last) = (self.start, None);
+        for (&number, segment) in &self.segments {
+            self.was_ended = segment.was_ended;
+            start = segment.later.unwrap_or(start);
+            if !segment.goes_on {
                 last = Some(number);
                 break;
             }
@@ -88,10 +120,8 @@ impl Left {
         }
         // The headers of later segments may name a later start than any record does.
         let newest = self.segments.values().next_back();
-        let header = newest.and_then(|bytes| Header::decode(bytes).ok().flatten());
-        let of_header = header.map_or(start, |header| header.start);
+        let of_header = newest.map_or(start, |segment| segment.start);
         self.start = if of_header.from > start.from { of_header } else { start };
-        self.was_ended = was_ended;
     }
 
     /// Whether the map lacks changes of the log. `map`: whether it was closed, whether the power was cut
@@ -124,28 +154,38 @@ impl Left {
     /// Replays all changes, and returns how many records there were.
     pub(crate) fn replay(
         &self,
+        files: &Files,
         mut run: impl FnMut(Step<'_>) -> Result<(), Error>,
     ) -> Result<usize, Error> {
-        let mut refused: HashSet<Position> = HashSet::new();
-        for (&number, bytes) in &self.segments {
-            refused.extend(Records::of(number, bytes).filter_map(|(_, record)| match record {
-                Record::Void(position) => Some(position),
-                _ => None,
-            }));
-        }
+        let refused = self.segments.values().flat_map(|segment| &segment.refused);
+        let refused: HashSet<Position> = refused.copied().collect();
         let mut count = 0;
-        for (&number, bytes) in &self.segments {
-            for (position, record) in Records::of(number, bytes) {
-                let step = match &record {
-                    Record::Change(changes) => Step::Change(changes),
-                    Record::Clear => Step::Clear,
+        for &number in self.segments.keys() {
+            let bytes = files.read(number)?;
+            let mut stores = Vec::with_capacity(TOGETHER);
+            let records = Records::of(number, &bytes);
+            for (_, record) in records.filter(|(position, _)| !refused.contains(position)) {
+                match &record {
+                    Record::Change(changes) => {
+                        if let [(key, Some(record))] = changes[..] {
+                            stores.push((key, record));
+                            if stores.len() == TOGETHER {
+                                store_all(&mut stores, &mut run)?;
+                            }
+                        } else {
+                            store_all(&mut stores, &mut run)?;
+                            run(Step::Change(changes))?;
+                        }
+                    }
+                    Record::Clear => {
+                        store_all(&mut stores, &mut run)?;
+                        run(Step::Clear)?;
+                    }
                     _ => continue,
-                };
-                if !refused.contains(&position) {
-                    run(step)?;
-                    count += 1;
                 }
+                count += 1;
             }
+            store_all(&mut stores, &mut run)?;
         }
         Ok(count)
     }
@@ -154,6 +194,17 @@ impl Left {
     pub(crate) fn retire(self, files: &Files) -> Result<(), LogError> {
         files.retire()
     }
+}
+
+fn store_all(
+    records: &mut Vec<(&[u8], &[u8])>,
+    run: &mut impl FnMut(Step<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    if !records.is_empty() {
+        run(Step::Store(records))?;
+        records.clear();
+    }
+    Ok(())
 }
 
 /// Whether the header of a segment was never written. It is in one sector, so it is there as a whole or not

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 fn log(map: &Path, segment_bytes: u64) -> Log {
-    Log::create(Files::lock(map).unwrap(), 1, segment_bytes).unwrap()
+    Log::create(Files::lock(map).unwrap(), 1, Sizes::of_segments(segment_bytes)).unwrap()
 }
 
 /// Returns the keys that are replayed after a power cut; `None` if nothing is left of the log.
@@ -14,9 +14,11 @@ fn replayed(map: &Path) -> Option<Vec<Vec<u8>>> {
     let left = Left::read(&files).unwrap()?;
     assert!(left.is_needed(&files, (false, true, 1)).unwrap());
     let mut keys = Vec::new();
-    left.replay(|step| {
-        if let Step::Change(changes) = step {
-            keys.extend(changes.iter().map(|(key, _)| key.to_vec()));
+    left.replay(&files, |step| {
+        match step {
+            Step::Store(records) => keys.extend(records.iter().map(|(key, _)| key.to_vec())),
+            Step::Change(changes) => keys.extend(changes.iter().map(|(key, _)| key.to_vec())),
+            Step::Clear => {}
         }
         Ok(())
     })
@@ -34,7 +36,7 @@ fn what_the_map_has_refused_is_not_replayed() {
         log.finish(pending, at % 2 == 0);
     }
     log.commit().unwrap();
-    assert!(log.full_before() > Some(1), "in several segments");
+    assert!(log.full_before(0) > Some(1), "in several segments");
     drop(log);
     assert_eq!(replayed(&map).unwrap(), [b"a", b"c"]);
 }
@@ -53,7 +55,7 @@ fn records_are_appended_together() {
     }
     log.finish(log.append(&[(b"g", None)]).unwrap(), true);
     log.commit().unwrap();
-    assert!(log.full_before() > Some(1), "in several segments");
+    assert!(log.full_before(0) > Some(1), "in several segments");
     log.wait_for_changes(u64::MAX);
     drop(log);
     assert_eq!(replayed(&map).unwrap(), [b"a", b"b", b"c", b"g"]);
@@ -94,10 +96,10 @@ fn segments_wait_for_their_changes() {
     let map = folder.path().join("data.map");
     let log = log(&map, 4096);
     let pending = log.append(&[(b"first", None)]).unwrap();
-    while log.full_before().is_none() {
+    while log.full_before(0).is_none() {
         log.finish(log.append(&[(b"other", None)]).unwrap(), true);
     }
-    let number = log.full_before().unwrap();
+    let number = log.full_before(0).unwrap();
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -109,7 +111,7 @@ fn segments_wait_for_their_changes() {
         assert!(is_done.load(Ordering::SeqCst));
     });
     log.truncate_before(number, 1).unwrap();
-    assert_eq!(log.full_before(), None);
+    assert_eq!(log.full_before(0), None);
     drop(log);
     assert!(replayed(&map).unwrap().iter().all(|key| key == b"other"));
 }
@@ -147,7 +149,7 @@ fn a_segment_without_a_header_ends_the_log() {
         log.finish(log.append(&[(&[key], Some(&[0; 40]))]).unwrap(), true);
     }
     log.commit().unwrap();
-    let last = log.full_before().unwrap();
+    let last = log.full_before(0).unwrap();
     let paths = [last - 1, last].map(|number| log.files.segment(number));
     drop(log);
     let first = std::fs::read(&paths[0]).unwrap();
@@ -175,4 +177,46 @@ fn a_failed_write_is_remembered() {
     assert!(matches!(failed, Error::File(FileError::Io { action: "write the log", .. })));
     assert_eq!(log.append(&[(b"b", None)]).unwrap_err(), failed);
     assert_eq!((log.commit(), log.end()), (Err(failed), Err(failed)));
+}
+
+#[test]
+fn a_map_is_synced_when_the_log_is_as_large() {
+    let sizes = Sizes::default();
+    assert_eq!(
+        [0, 1 << 30, u64::MAX].map(|map| sizes.before_sync(map)),
+        [128 << 20, 1 << 30, 2 << 30]
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let log = log(&folder.path().join("data.map"), 4096);
+    // Three segments are full, and one is begun.
+    while log.full_before(3 * 4096).is_none() {
+        assert!(log.full_before(0).is_none_or(|last| last < 4));
+        log.finish(log.append(&[(b"key", Some(&[0; 100]))]).unwrap(), true);
+    }
+    assert_eq!((log.full_before(3 * 4096), log.full_before(3 * 4096 + 1)), (Some(4), None));
+    assert!(log.wait(Duration::from_secs(1000), 3 * 4096), "it does not wait");
+}
+
+/// Without room for the next segment, the full ones are not needed for long.
+#[test]
+fn a_log_without_room_asks_for_a_sync() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = folder.path().join("data.map");
+    let log = log(&map, 4096);
+    // It is in the way.
+    let in_the_way = folder.path().join("data.map.log.3");
+    std::fs::create_dir(&in_the_way).unwrap();
+    let append =
+        || log.append(&[(b"key", Some(&[0; 100]))]).map(|pending| log.finish(pending, true));
+    while append().is_ok() {
+        assert_eq!(log.full_before(u64::MAX), None);
+    }
+    assert!(append().is_err());
+    assert_eq!(log.full_before(u64::MAX), Some(2));
+    assert!(log.wait(Duration::from_secs(1000), u64::MAX), "it does not wait");
+    log.truncate_before(2, 1).unwrap();
+    assert_eq!(log.full_before(0), None);
+    std::fs::remove_dir(&in_the_way).unwrap();
+    append().unwrap();
+    assert_eq!((log.full_before(u64::MAX), log.full_before(0)), (None, Some(3)));
 }

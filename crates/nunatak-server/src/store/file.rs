@@ -2,12 +2,12 @@
 
 use super::space::Change;
 use crate::config::Durability;
-use crate::log::{Files, Left, Log, LogError, Pending, SEGMENT_BYTES, Step};
+use crate::log::{Files, Left, Log, LogError, Pending, Sizes, Step};
 use nunatak::Error;
 use nunatak::durable::{Options, TurboBlobMap};
 use std::fmt;
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl Deref for MapFile {
 impl MapFile {
     /// Opens a map, or creates it. Replays the changes of the log that the map lacks.
     pub(crate) fn open(path: &Path, durability: Durability) -> Result<Self, FileError> {
-        Self::open_with(path, durability, SEGMENT_BYTES)
+        Self::open_with(path, durability, Sizes::default())
     }
 
     /// Does what precedes the opening of the map. Returns the log's files, what an earlier server has left of
@@ -109,14 +109,14 @@ impl MapFile {
         needs_replay: bool,
     ) -> Result<(), FileError> {
         if needs_replay {
-            let count = left.replay(|step| replay_step(map, step))?;
+            let count = left.replay(files, |step| replay_step(map, step))?;
             tell!("replayed {count} changes of the log");
         }
         map.sync()?;
         Ok(left.retire(files)?)
     }
 
-    fn open_with(path: &Path, durability: Durability, bytes: u64) -> Result<Self, FileError> {
+    fn open_with(path: &Path, durability: Durability, sizes: Sizes) -> Result<Self, FileError> {
         let logs = durability != Durability::Process;
         let (files, left, needs_replay) = Self::prepare(path, logs)?;
         let map = Arc::new(TurboBlobMap::open_or_create(path)?);
@@ -131,10 +131,11 @@ impl MapFile {
             return Ok(Self { map: Some(map), logging: None });
         }
         map.sync()?;
-        let log = Arc::new(Log::create(files, map.last_sync(), bytes)?);
+        let log = Arc::new(Log::create(files, map.last_sync(), sizes)?);
         let committed = Arc::clone(&log);
         map.before_sync(move || committed.commit())?;
-        let keeper = Keeper { map: Arc::clone(&map), log: Arc::clone(&log) };
+        let (path, log_of_keeper) = (path.to_path_buf(), Arc::clone(&log));
+        let keeper = Keeper { path, map: Arc::clone(&map), log: log_of_keeper };
         let thread = std::thread::Builder::new().name("nunatak-log".into());
         let thread = thread.spawn(move || keeper.run());
         let thread = thread.map_err(|error| LogError::Io { action: "start a thread", error })?;
@@ -241,7 +242,7 @@ impl Drop for MapFile {
 /// Makes a change of the log again. The map may have it, or later changes of the keys, too.
 fn replay_step(map: &TurboBlobMap, step: Step<'_>) -> Result<(), Error> {
     match step {
-        Step::Change(&[(key, Some(record))]) => map.put(key, record).map(drop),
+        Step::Store(records) => map.put_many(records).map(drop),
         Step::Change(&[(key, None)]) => map.delete(key).map(drop),
         Step::Change(changes) => map.write_batch(changes),
         Step::Clear => map.clear(),
@@ -250,14 +251,21 @@ fn replay_step(map: &TurboBlobMap, step: Step<'_>) -> Result<(), Error> {
 
 /// What the thread of a log does.
 struct Keeper {
+    path: PathBuf,
     map: Arc<TurboBlobMap>,
     log: Arc<Log>,
 }
 
 impl Keeper {
     fn run(self) {
-        while self.log.wait(INTERVAL) {
-            let written = match self.log.full_before() {
+        loop {
+            // Without an answer, the least.
+            let map = std::fs::metadata(&self.path).map_or(0, |it| it.len());
+            let bytes = self.log.before_sync(map);
+            if !self.log.wait(INTERVAL, bytes) {
+                return;
+            }
+            let written = match self.log.full_before(bytes) {
                 Some(number) => self.checkpoint(number),
                 None => self.log.commit(),
             };

@@ -33,6 +33,16 @@ fn the_last_value_of_a_pipeline_counts() {
     assert!(text.contains("cmdstat_set:calls=601,"), "{text}");
 }
 
+/// Requests without arguments have no reply, and no command.
+#[test]
+fn empty_requests_are_in_nobodys_way() {
+    let local = Local::start(&["--threads=1"]);
+    let mut client = local.client();
+    client.send(b"*0\r\n*0\r\nSET a 1\r\n\r\nSET a 2\r\n*0\r\nGET a\r\n");
+    assert_eq!([client.read(), client.read()], [ok(), ok()]);
+    assert_eq!(client.read(), Reply::Bulk(b"2".to_vec()));
+}
+
 /// Commands among them that are none, that fail, or that are long, have their places.
 #[test]
 fn other_commands_have_their_places() {

@@ -282,6 +282,13 @@ impl<S: BuildHasher + Send + Sync + 'static, M: Medium> Entries for Blobs<S, M> 
         prefetch(address.wrapping_add(64));
     }
 
+    fn prefetch_places(&self, words: impl Iterator<Item = u64>) {
+        // In RAM most places do not go to their spans.
+        if M::IS_DURABLE {
+            self.places.arena().prefetch_places(words.map(|word| word as usize));
+        }
+    }
+
     unsafe fn store_lower(&self, word: u64) -> Result<Option<Unpublished<'_, Self>>, Error> {
         if !self.places.should_move(word) {
             return Ok(None);

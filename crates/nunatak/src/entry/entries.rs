@@ -202,6 +202,11 @@ pub trait Entries: Debug + Sized + Send + Sync + 'static {
     /// Prefetches the first lines of the bytes of a value word, which may be given back already.
     fn prefetch(&self, value_word: u64);
 
+    /// Prefetches what says that the bytes of these value words, which are about to be given back, are in use.
+    fn prefetch_places(&self, value_words: impl Iterator<Item = u64>) {
+        let _ = value_words;
+    }
+
     /// Stores a copy of an entry in free memory at a lower offset, if moving the entry could let
     /// memory go back to the system.
     ///
@@ -280,6 +285,10 @@ impl<E: Entries> Retired<E> {
         // SAFETY: the caller has the word.
         let bytes = unsafe { entries.held_bytes(word) };
         Self { entries, word, bytes }
+    }
+
+    pub(crate) fn word(&self) -> u64 {
+        self.word
     }
 
     /// Returns how many bytes can be used again once this is dropped.

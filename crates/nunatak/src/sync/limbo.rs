@@ -122,6 +122,18 @@ impl<T> Limbo<T> {
     /// The weight is how many bytes the entry keeps from being used again; 0 for entries of which
     /// only the number is bounded.
     pub(crate) fn retire(&self, registry: &Registry, item: T, weight: usize) {
+        self.retire_with(registry, item, weight, |_| ());
+    }
+
+    /// As [`retire`](Self::retire). Entries are dropped after `prepare` was called with them and others: it may
+    /// prefetch what their drops look at, whose cache misses overlap then.
+    pub(crate) fn retire_with(
+        &self,
+        registry: &Registry,
+        item: T,
+        weight: usize,
+        prepare: impl Fn(&[T]),
+    ) {
         let shards = self.shards.get_or_init(Self::make_shards);
         let shard = thread_index::current_if_any() % SHARDS;
         let must_look = {
@@ -132,16 +144,16 @@ impl<T> Limbo<T> {
             waiting.fresh.len() >= Self::LOOK_AT || waiting.weight > waiting.look_at
         };
         if must_look {
-            Self::collect_from(&shards[shard..=shard], registry);
+            Self::collect_from(&shards[shard..=shard], registry, prepare);
         }
     }
 
     /// Drops every entry that no guard can see. Interrupts no processor if no entry waits.
     pub(crate) fn collect(&self, registry: &Registry) {
-        Self::collect_from(self.shards(), registry);
+        Self::collect_from(self.shards(), registry, |_| ());
     }
 
-    fn collect_from(shards: &[Shard<T>], registry: &Registry) {
+    fn collect_from(shards: &[Shard<T>], registry: &Registry, prepare: impl Fn(&[T])) {
         // Every shard is tagged before the look, so no short-circuit.
         if !shards.iter().fold(false, |waits, shard| shard.0.lock().tag(registry) | waits) {
             return;
@@ -162,7 +174,10 @@ impl<T> Limbo<T> {
         for shard in shards {
             let unseen = shard.0.lock().take(is_unseen);
             // Outside of the lock: dropping runs the caller's code, which may use the map.
-            drop(unseen);
+            for batch in unseen {
+                prepare(&batch.items);
+                drop(batch);
+            }
         }
     }
 

@@ -20,7 +20,7 @@ impl Folder {
     }
 
     fn open(&self, segment_bytes: u64) -> Result<MapFile, FileError> {
-        MapFile::open_with(&self.map(), Durability::Always, segment_bytes)
+        MapFile::open_with(&self.map(), Durability::Always, Sizes::of_segments(segment_bytes))
     }
 
     /// The map as any other program sees it.

@@ -127,7 +127,9 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         // keeps it from every guard that may have seen it (R3, R4).
         let retired = unsafe { RetiredBytes::new(&*self.entries, word) };
         let bytes = retired.bytes();
-        self.limbo.retire(self.table.registry(), retired, bytes);
+        self.limbo.retire_with(self.table.registry(), retired, bytes, |items| {
+            self.entries.prefetch_places(items.iter().map(RetiredBytes::word));
+        });
     }
 }
 

@@ -3,9 +3,11 @@
 
 use super::classes::{CLASSES, LARGEST, SPAN, size_of_class};
 use super::spans::{Owner, Totals};
+use super::tests::in_another_shard;
 use super::{Arena, Places, SHARDS};
 use crate::memory::{Epochs, Region};
 use crate::sync::Ordering::Relaxed;
+use crate::sync::thread_index::Hold;
 
 /// Returns an arena in epoch 1, and its medium.
 fn arena() -> (Arena<Epochs>, Epochs) {
@@ -53,6 +55,61 @@ fn a_place_of_an_earlier_epoch_waits_for_the_sync() {
         assert_eq!((arena.waiting(), arena.has(at, bytes)), (0, false));
         assert_eq!(arena.allocate(bytes), Ok(at));
     }
+}
+
+#[test]
+fn places_that_this_epoch_took_back_last_are_taken_first() {
+    let (arena, medium) = arena();
+    let places: Vec<usize> = (0..SPAN / 8).map(|_| arena.allocate(8).unwrap()).collect();
+    let given = [places[5], places[900], places[70]];
+    given.iter().for_each(|&at| arena.give_back(at, 8));
+    assert!(given.iter().rev().all(|&at| arena.allocate(8) == Ok(at)));
+    // What is kept stays so when the epoch ends, and also when the next one gives out others of the span.
+    given.iter().for_each(|&at| arena.give_back(at, 8));
+    medium.present.store(2, Relaxed);
+    assert!(given.iter().rev().all(|&at| arena.allocate(8) == Ok(at)));
+    // These are of this epoch now, and their neighbours are not.
+    given.iter().for_each(|&at| arena.give_back(at, 8));
+    assert_eq!(arena.waiting(), 0);
+    arena.give_back(places[6], 8);
+    assert_eq!(arena.waiting(), 8);
+    // A damaged file may name a kept place once more.
+    arena.give_back(given[2], 8);
+    medium.settled.store(2, Relaxed);
+    arena.reuse_synced();
+    assert!(given.iter().rev().chain([&places[6]]).all(|&at| arena.allocate(8) == Ok(at)));
+    assert!(arena.allocate(8).unwrap() >= SPAN, "no place is given out twice");
+}
+
+/// As many places as are kept hold no span back.
+#[test]
+fn kept_places_are_given_up() {
+    let (arena, _) = arena();
+    let places: Vec<usize> = (0..3 * SPAN / 8).map(|_| arena.allocate(8).unwrap()).collect();
+    places.iter().for_each(|&at| arena.give_back(at, 8));
+    assert!(arena.spans() > 0);
+    arena.trim();
+    assert_eq!((arena.spans(), arena.totals()), (0, Totals::default()));
+}
+
+/// The thread that gets the span gets them, and only it.
+#[test]
+fn kept_places_move_with_their_span() {
+    let _number = Hold::new();
+    let (arena, _) = arena();
+    let count = SPAN / 64;
+    let mut places: Vec<usize> = (0..3 * count).map(|_| arena.allocate(64).unwrap()).collect();
+    places.sort_unstable();
+    let given = [&places[..200], &places[count..count + 200]];
+    // More than are kept, so that both spans have free places; the last ones are kept.
+    given.iter().for_each(|given| given.iter().for_each(|&at| arena.give_back(at, 64)));
+    let take = || {
+        let mut taken: Vec<usize> = (0..200).map(|_| arena.allocate(64).unwrap()).collect();
+        taken.sort_unstable();
+        taken
+    };
+    assert_eq!(in_another_shard(take), given[1]);
+    assert_eq!(take(), given[0]);
 }
 
 #[test]

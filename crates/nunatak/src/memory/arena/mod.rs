@@ -17,8 +17,8 @@
 //!    that name it. A place that was given out in the same epoch is reused at once.
 //! 5. Locks are taken in this order: the search; shards, by their numbers; the runs. A span's owner
 //!    changes under the lock of the shard that has the span.
-//! 6. A place that a class [keeps](spans::Class::kept) counts as taken in its span, and belongs to the
-//!    shard that keeps it. Only media in RAM have such places.
+//! 6. A place that a class [keeps](spans::Class::kept) counts as a live one of its span. In RAM it
+//!    belongs to the shard that keeps it; in a medium of epochs its span says that it is kept.
 
 mod classes;
 mod places;
@@ -150,13 +150,24 @@ impl<M: Medium> Arena<M> {
     /// Takes a place for so many bytes.
     #[inline]
     pub(crate) fn allocate(&self, bytes: usize) -> Result<usize, Error> {
-        if !M::IS_DURABLE
-            && let Some(class) = class_of(bytes)
-            && let Some(place) = self.own_shard().lock().take_kept(class, bytes)
-        {
-            return Ok(place);
+        if let Some(class) = class_of(bytes) {
+            let own = thread_index::current_if_any() % SHARDS;
+            let mut held = self.shards[own].lock();
+            while let Some(place) = held.take_kept(class) {
+                if !M::IS_DURABLE || self.take_again(&mut held, own, place) {
+                    held.count(class, bytes);
+                    return Ok(place);
+                }
+            }
         }
         self.take_before(bytes, usize::MAX)
+    }
+
+    /// Takes a place that a shard has kept, if its span says that it is kept.
+    fn take_again(&self, held: &mut Shard, own: usize, offset: usize) -> bool {
+        let Owner::Class { shard, class, index } = self.owner(offset / SPAN) else { return false };
+        let (place, epoch) = (Self::place_of(offset, class), self.medium.epoch());
+        shard == own && held.classes[class].take_again(index, place, epoch)
     }
 
     fn own_shard(&self) -> &Mutex<Shard> {
@@ -206,8 +217,9 @@ impl<M: Medium> Arena<M> {
             let (low, high) = (self.shards[low].lock(), self.shards[high].lock());
             let (mut to, mut from) = if shard < other { (low, high) } else { (high, low) };
             if let Some(index) = spare(&from)
-                && let Some(span) = from.classes[class].remove(index)
+                && let Some(mut span) = from.classes[class].remove(index)
             {
+                span.let_kept_go();
                 let at = span.at;
                 let index = to.classes[class].insert(span);
                 self.set_owner(at, Owner::Class { shard, class, index });
@@ -283,17 +295,29 @@ impl<M: Medium> Arena<M> {
             && let Some(class) = class_of(bytes)
         {
             let mut surplus = Vec::new();
-            self.own_shard().lock().keep(class, bytes, offset, &mut surplus);
+            let mut held = self.own_shard().lock();
+            debug_assert!(!held.has_kept(class, offset), "a place is given back twice");
+            held.keep(class, bytes, offset, &mut surplus);
+            drop(held);
             return surplus.into_iter().for_each(|offset| self.free(offset));
         }
+        self.give_back_of_file(offset, bytes);
+    }
+
+    fn give_back_of_file(&self, offset: usize, bytes: usize) {
         let (at, epoch) = (offset / SPAN, self.medium.epoch());
         let is_free_at_once = epoch == 0 || seeded(Bug::PlaceNotKept);
         if let Some((mut held, class, index)) = self.lock_span(at) {
-            held.totals.subtract(bytes, Self::placed(bytes));
             let place = Self::place_of(offset, class);
-            let class = &mut held.classes[class];
-            if is_free_at_once || class.is_fresh(index, place, epoch) {
-                return self.free_place(class, index, place);
+            if !is_free_at_once && held.classes[class].keep_fresh(index, place, epoch) {
+                let mut surplus = Vec::new();
+                held.keep(class, bytes, offset, &mut surplus);
+                drop(held);
+                return surplus.into_iter().for_each(|offset| self.free_kept(offset));
+            }
+            held.totals.subtract(bytes, Self::placed(bytes));
+            if is_free_at_once {
+                return self.free_place(&mut held.classes[class], index, place);
             }
         } else {
             self.own_shard().lock().totals.subtract(bytes, Self::placed(bytes));
@@ -303,6 +327,21 @@ impl<M: Medium> Arena<M> {
         }
         self.waiting_bytes.fetch_add(self.bytes_at(offset), Ordering::Relaxed);
         self.waiting.lock().push_back((epoch, offset));
+    }
+
+    /// Prefetches what says which of these places are taken, as far as it is in the own shard. The places are
+    /// about to be given back one by one: each takes a lock, so their cache misses would not overlap.
+    pub(crate) fn prefetch_places(&self, offsets: impl Iterator<Item = usize>) {
+        let own = thread_index::current_if_any() % SHARDS;
+        let held = self.shards[own].lock();
+        for offset in offsets.filter(|&offset| self.holds(offset, 1)) {
+            if let Owner::Class { shard, class, index } = self.owner(offset / SPAN)
+                && shard == own
+                && let Some(span) = held.classes[class].span(index)
+            {
+                span.prefetch(Self::place_of(offset, class));
+            }
+        }
     }
 
     /// Returns how many bytes the place at an offset has.
@@ -365,6 +404,18 @@ impl<M: Medium> Arena<M> {
             Owner::Inside | Owner::Nobody => {
                 debug_assert!(M::IS_DURABLE, "nobody's place is given back");
             }
+        }
+    }
+
+    /// Gives a place of a medium of epochs to its span, if that says that it is kept.
+    fn free_kept(&self, offset: usize) {
+        let Some((mut held, class, index)) = self.lock_span(offset / SPAN) else { return };
+        let place = Self::place_of(offset, class);
+        let class = &mut held.classes[class];
+        match class.give_back_kept(index, place) {
+            Given::Last if class.second_partial().is_some() => self.free_span(class, index),
+            // It is not kept if the span has moved since.
+            Given::Last | Given::Back | Given::Twice => {}
         }
     }
 
@@ -465,7 +516,9 @@ impl<M: Medium> Arena<M> {
     pub(crate) fn trim(&self) {
         for shard in &self.shards {
             let kept = shard.lock().give_up_kept();
-            kept.into_iter().for_each(|offset| self.free(offset));
+            let free =
+                |offset| if M::IS_DURABLE { self.free_kept(offset) } else { self.free(offset) };
+            kept.into_iter().for_each(free);
         }
         for shard in &self.shards {
             for class in &mut shard.lock().classes {

@@ -1,6 +1,7 @@
 //! Spans: their owners, and which of their places are taken.
 
 use super::classes::{CLASSES, SPAN, size_of_class};
+use crate::memory::prefetch::prefetch;
 use std::collections::BTreeSet;
 
 /// The owner of a span in use, as a word: a class of a shard, or one place that has this span and
@@ -77,19 +78,20 @@ pub(super) struct Span {
     /// Which span of the arena it is.
     pub(super) at: usize,
     /// One bit for each place that is taken. In a medium of epochs each word is followed by one of the
-    /// places that were given out in the epoch `fresh_in`: both are in one cache line.
+    /// places that were given out in the epoch `fresh_in`, in the same cache line. A place that was given
+    /// out and is not taken is kept.
     words: Box<[u64]>,
     /// How many words there are for 64 places.
     stride: usize,
     /// The last epoch in which places were given out.
     fresh_in: u64,
-    /// Places before this word are taken.
+    /// Places before this word are taken or kept.
     low: usize,
     /// Whether no place is given out, since it is not known yet which places are taken.
     pub(super) is_held: bool,
     /// Whether the class has it among its partial spans.
     is_partial: bool,
-    /// The number of places, and of taken ones.
+    /// The number of places, and of those that are taken or kept.
     pub(super) places: u32,
     pub(super) live: u32,
 }
@@ -124,21 +126,52 @@ impl Span {
 
     /// Takes a free place. `epoch` is zero in a medium without epochs.
     pub(super) fn reuse(&mut self, epoch: u64) -> Option<usize> {
-        let words = self.words.iter().step_by(self.stride).skip(self.low);
-        self.low += words.take_while(|&&word| word == !0).count();
+        let in_use = |words: &[u64]| words.iter().fold(0, |all, word| all | word);
+        let words = self.words.chunks_exact(self.stride).skip(self.low);
+        self.low += words.take_while(|&words| in_use(words) == !0).count();
         let at = self.low * self.stride;
-        let place = 64 * self.low + (!self.words.get(at)?).trailing_zeros() as usize;
-        let (_, bit) = self.bit(place);
-        self.words[at] |= bit;
+        let free = !in_use(self.words.get(at..at + self.stride)?);
+        let place = 64 * self.low + free.trailing_zeros() as usize;
+        self.take(place, epoch);
         self.live += 1;
+        Some(place)
+    }
+
+    fn take(&mut self, place: usize, epoch: u64) {
+        let (at, bit) = self.bit(place);
+        self.words[at] |= bit;
         if self.stride == 2 {
             if self.fresh_in != epoch {
-                self.words.iter_mut().skip(1).step_by(2).for_each(|word| *word = 0);
+                // Kept places stay.
+                self.words.chunks_exact_mut(2).for_each(|words| words[1] &= !words[0]);
                 self.fresh_in = epoch;
             }
             self.words[at + 1] |= bit;
         }
-        Some(place)
+    }
+
+    /// Whether a place is kept.
+    fn is_kept(&self, place: usize) -> bool {
+        let (at, bit) = self.bit(place);
+        let fresh = self.words.get(at + 1).filter(|_| self.stride == 2);
+        fresh.is_some_and(|word| !self.words[at] & word & bit != 0)
+    }
+
+    /// Keeps a place that is taken and fresh.
+    fn keep(&mut self, place: usize) {
+        let (at, bit) = self.bit(place);
+        self.words[at] &= !bit;
+    }
+
+    /// Gives all kept places back.
+    pub(super) fn let_kept_go(&mut self) {
+        if self.stride == 2 {
+            for words in self.words.chunks_exact_mut(2) {
+                self.live -= (words[1] & !words[0]).count_ones();
+                words[1] &= words[0];
+            }
+            self.low = 0;
+        }
     }
 
     /// Whether a place is there and taken.
@@ -147,18 +180,23 @@ impl Span {
         place < self.places as usize && self.words[at] & bit != 0
     }
 
-    /// Whether a place was given out in this epoch.
-    pub(super) fn is_fresh(&self, place: usize, epoch: u64) -> bool {
+    /// Whether a taken place was given out in this epoch.
+    fn is_fresh(&self, place: usize, epoch: u64) -> bool {
         let (at, bit) = self.bit(place);
         self.stride == 2
             && self.fresh_in == epoch
-            && self.words.get(at + 1).is_some_and(|word| word & bit != 0)
+            && self.words.get(at + 1).is_some_and(|word| self.words[at] & word & bit != 0)
     }
 
-    /// Gives back a taken place.
+    /// Prefetches the words of a place.
+    pub(super) fn prefetch(&self, place: usize) {
+        prefetch(self.words.as_ptr().wrapping_add(self.bit(place).0));
+    }
+
+    /// Gives back a place that is taken or kept.
     pub(super) fn give_back(&mut self, place: usize) {
         let (at, bit) = self.bit(place);
-        self.words[at] &= !bit;
+        self.words[at..at + self.stride].iter_mut().for_each(|word| *word &= !bit);
         self.low = self.low.min(place / 64);
         self.live -= 1;
     }
@@ -217,8 +255,10 @@ pub(super) struct Class {
     vacant: Vec<usize>,
     /// The spans with a free place that is given out, and their indexes.
     partial: BTreeSet<(usize, usize)>,
-    /// In RAM: places that were given back last, for the next strings. A place that goes through
-    /// here costs a lock and no look at its span, whose words are seldom in a cache.
+    /// Places that were given back last, for the next strings: in a medium of epochs those that were
+    /// given out in the same epoch. In RAM a place that goes through here costs a lock and no look at
+    /// its span, whose words are seldom in a cache. In a medium of epochs the span says whether a place
+    /// is kept indeed: the look when it was given back has brought its words into a cache.
     kept: Vec<usize>,
     /// How many places the shard has given out, less those that were given back to it. Below zero in
     /// a shard whose threads remove what others store.
@@ -228,7 +268,7 @@ pub(super) struct Class {
 /// What a span has when a place was given back to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Given {
-    /// The place was not taken, or there is none.
+    /// The place was not taken, or not kept, or there is none.
     Twice,
     /// Other places that are taken, or places that are not given out.
     Back,
@@ -300,14 +340,35 @@ impl Class {
         Some((at, place))
     }
 
-    /// Whether a place was given out in this epoch.
-    pub(super) fn is_fresh(&self, index: usize, place: usize, epoch: u64) -> bool {
-        self.span(index).is_some_and(|span| span.is_fresh(place, epoch))
+    /// Makes a place of a span a kept one, if it was given out in this epoch.
+    pub(super) fn keep_fresh(&mut self, index: usize, place: usize, epoch: u64) -> bool {
+        let span = self.span_mut(index).filter(|span| !span.is_held && span.is_fresh(place, epoch));
+        span.map(|span| span.keep(place)).is_some()
     }
 
-    /// Gives a place back to its span.
+    /// Takes a place that is kept. Returns false if it is not.
+    pub(super) fn take_again(&mut self, index: usize, place: usize, epoch: u64) -> bool {
+        let span = self.span_mut(index).filter(|span| span.is_kept(place));
+        span.map(|span| span.take(place, epoch)).is_some()
+    }
+
+    /// Gives a taken place back to its span.
     pub(super) fn give_back(&mut self, index: usize, place: usize) -> Given {
-        let Some(span) = self.span_mut(index).filter(|span| span.is_taken(place)) else {
+        self.give_back_if(index, place, Span::is_taken)
+    }
+
+    /// Gives a kept place back to its span.
+    pub(super) fn give_back_kept(&mut self, index: usize, place: usize) -> Given {
+        self.give_back_if(index, place, Span::is_kept)
+    }
+
+    fn give_back_if(
+        &mut self,
+        index: usize,
+        place: usize,
+        is_so: impl Fn(&Span, usize) -> bool,
+    ) -> Given {
+        let Some(span) = self.span_mut(index).filter(|span| is_so(span, place)) else {
             return Given::Twice;
         };
         span.give_back(place);
@@ -416,11 +477,19 @@ impl Shard {
 
     /// Takes the place that was given back last.
     #[inline(always)]
-    pub(super) fn take_kept(&mut self, class: usize, bytes: usize) -> Option<usize> {
-        let place = self.classes[class].kept.pop()?;
+    pub(super) fn take_kept(&mut self, class: usize) -> Option<usize> {
+        self.classes[class].kept.pop()
+    }
+
+    /// Counts a place for so many bytes that was kept.
+    #[inline(always)]
+    pub(super) fn count(&mut self, class: usize, bytes: usize) {
         self.classes[class].given += 1;
         self.totals.add(bytes, size_of_class(class));
-        Some(place)
+    }
+
+    pub(super) fn has_kept(&self, class: usize, place: usize) -> bool {
+        self.classes[class].kept.contains(&place)
     }
 
     /// Keeps a place of so many bytes that was given back. Moves places to `surplus` that must go to
@@ -436,7 +505,6 @@ impl Shard {
         let size = size_of_class(class);
         self.totals.subtract(bytes, size);
         let class = &mut self.classes[class];
-        debug_assert!(!class.kept.contains(&place), "a place is given back twice");
         class.given -= 1;
         class.kept.push(place);
         let most = class.most_kept(size);
