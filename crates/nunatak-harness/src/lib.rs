@@ -39,6 +39,7 @@ pub mod failures;
 pub mod fragile;
 pub mod hashers;
 pub mod history;
+#[cfg(feature = "hostile")]
 pub mod hostile;
 #[cfg(target_os = "linux")]
 pub mod infallible;
