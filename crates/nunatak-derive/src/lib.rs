@@ -1,5 +1,6 @@
 //! `#[derive(Inline)]` and `#[derive(InlineKey)]` for [nunatak](https://docs.rs/nunatak), which
-//! exports both with its feature `derive`.
+//! exports both with its feature `derive`. Their examples and their tests are there: a dependency on
+//! nunatak would be built beside the one of the workspace, as macros are built for the host.
 //!
 //! A derived type is stored by way of its image: its fields as nested pairs, or the number of its
 //! variant. So the image's types say what fits, and the compiler checks it where the type is
@@ -11,58 +12,14 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Fields, Index, Type, parse_macro_input, parse_quote};
 
-/// Derives `nunatak::entry::Inline` for a structure whose fields are inline and take at most 8
-/// bytes in sum, or for an enumeration without fields. The type must be `Copy`.
-///
-/// ```
-/// use nunatak::{DlhtMap, entry::{Inline, InlineKey}};
-///
-/// #[derive(Debug, Clone, Copy, PartialEq, Eq, Inline, InlineKey)]
-/// struct Cell { x: i16, y: i16, layer: u8 }
-///
-/// #[derive(Debug, Clone, Copy, PartialEq, Inline)]
-/// enum Ground { Ice, Rock, Snow }
-///
-/// let map: DlhtMap<Cell, Ground> = DlhtMap::new();
-/// map.insert(Cell { x: 1, y: -1, layer: 0 }, Ground::Rock);
-/// assert_eq!(map.get(&Cell { x: 1, y: -1, layer: 0 }), Some(Ground::Rock));
-/// ```
-///
-/// What does not fit is an error where it is declared:
-///
-/// ```compile_fail
-/// # use nunatak::entry::Inline;
-/// #[derive(Clone, Copy, Inline)]
-/// struct TooLarge { a: u64, b: u8 }
-/// ```
+/// The macro of `nunatak::entry::Inline`.
 #[proc_macro_derive(Inline)]
 pub fn inline(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     inline_impl(&input).unwrap_or_else(Error::into_compile_error).into()
 }
 
-/// Derives `nunatak::entry::InlineKey` for a type that derives `Inline`, and whose fields can be
-/// keys. `PartialEq` and `Eq` should be derived, too: two keys must be equal exactly if all their
-/// fields are.
-///
-/// ```
-/// use nunatak::{DlhtSet, entry::{Inline, InlineKey}};
-///
-/// #[derive(Clone, Copy, PartialEq, Eq, Inline, InlineKey)]
-/// struct UserId(u64);
-///
-/// let seen: DlhtSet<UserId> = DlhtSet::new();
-/// assert!(seen.insert(UserId(7)) && !seen.insert(UserId(7)));
-/// ```
-///
-/// Floats can't be keys, since zero has two words:
-///
-/// ```compile_fail
-/// # use nunatak::entry::{Inline, InlineKey};
-/// #[derive(Clone, Copy, PartialEq, Inline, InlineKey)]
-/// struct Point { x: f32, y: f32 }
-/// impl Eq for Point {}
-/// ```
+/// The macro of `nunatak::entry::InlineKey`.
 #[proc_macro_derive(InlineKey)]
 pub fn inline_key(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

@@ -124,7 +124,8 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
     section("Keyspace", &|| Vec::new());
     if is_asked("Keyspace") {
         for (db, space) in shared.store.spaces().iter().enumerate().filter(|it| it.1.len() > 0) {
-            let _ = write!(text, "db{db}:keys={},expires=0,avg_ttl=0\r\n", space.len());
+            let (keys, (expires, ttl)) = (space.len(), shared.store.expiring(db));
+            let _ = write!(text, "db{db}:keys={keys},expires={expires},avg_ttl={ttl}\r\n");
         }
     }
     // Not by default, as in Redis.

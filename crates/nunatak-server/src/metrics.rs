@@ -95,6 +95,12 @@ fn by_database(shared: &Shared, encoder: &mut DescriptorEncoder<'_>) -> fmt::Res
         let label = [("db", db.to_string())];
         ConstGauge::new(space.len() as u64).encode(of.encode_family(&label)?)?;
     }
+    let help = "Keys of a database with a time to live, at the last walk over all keys";
+    let mut of = encoder.encode_descriptor("expiring_keys", help, None, MetricType::Gauge)?;
+    for db in 0..shared.store.spaces().len() {
+        let label = [("db", db.to_string())];
+        ConstGauge::new(shared.store.expiring(db).0).encode(of.encode_family(&label)?)?;
+    }
     Ok(())
 }
 

@@ -45,7 +45,7 @@ const READ_AND_WRITE: [&str; 13] = [
 fn access(command: &Command, args: Args<'_>, at: usize) -> u8 {
     match (command.name, at) {
         ("set", _) if (3..args.len()).any(|at| args.is(at, "GET")) => READS | WRITES,
-        ("rename" | "renamenx", 1) => READS | WRITES,
+        ("rename" | "renamenx", 1) | ("move", _) => READS | WRITES,
         ("copy", 1) => READS,
         ("sinterstore" | "sunionstore" | "sdiffstore", 2..) => READS,
         ("smove", 2) => WRITES,

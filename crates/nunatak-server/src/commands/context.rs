@@ -134,6 +134,14 @@ impl Context<'_> {
         self.head(key).is_some()
     }
 
+    /// As [`exists`](Self::exists), in any database.
+    pub(crate) fn exists_in(&mut self, db: usize, key: &[u8]) -> bool {
+        let own = std::mem::replace(&mut self.session.db, db);
+        let exists = self.exists(key);
+        self.session.db = own;
+        exists
+    }
+
     /// Stores a value. One that has expired already is removed.
     #[inline(always)]
     pub(crate) fn put(

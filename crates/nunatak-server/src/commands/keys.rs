@@ -31,7 +31,7 @@ pub(super) fn key_type(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 /// Copies a key's record to the scratch buffer, and returns whether the key is there.
-fn copy_to_scratch(context: &mut Context<'_>, key: &[u8]) -> bool {
+pub(super) fn copy_to_scratch(context: &mut Context<'_>, key: &[u8]) -> bool {
     context.view(key, |record, _, scratch| {
         if let Some(record) = record {
             Record::begin(scratch, record.kind, record.expiry);
@@ -71,38 +71,6 @@ pub(super) fn rename(context: &mut Context<'_>, args: Args<'_>) -> Done {
 
 pub(super) fn renamenx(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let is_done = rename_if(context, args, true)?;
-    context.reply.integer(i64::from(is_done));
-    Ok(())
-}
-
-/// Within one database. (The lock of a key in another one is not held.)
-pub(super) fn copy(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    let (mut replaces, mut at) = (false, 3);
-    while at < args.len() {
-        if args.is(at, "REPLACE") {
-            replaces = true;
-        } else if args.is(at, "DB") && at + 1 < args.len() {
-            let db = parse_i64(args.at(at + 1)).ok_or(NOT_INTEGER)?;
-            if usize::try_from(db).map_or(true, |db| db >= context.shared.store.spaces().len()) {
-                return fail!("ERR DB index is out of range");
-            }
-            if db as usize != context.session.db {
-                return fail!("ERR COPY to another database is not supported");
-            }
-            at += 1;
-        } else {
-            return Err(SYNTAX);
-        }
-        at += 1;
-    }
-    if args.at(1) == args.at(2) {
-        return fail!("ERR source and destination objects are the same");
-    }
-    let is_done = (replaces || !context.exists(args.at(2)) || !context.exists(args.at(1)))
-        && copy_to_scratch(context, args.at(1));
-    if is_done {
-        context.put_scratch(args.at(2))?;
-    }
     context.reply.integer(i64::from(is_done));
     Ok(())
 }

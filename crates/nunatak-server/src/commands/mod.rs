@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 mod acl;
+mod across;
 pub(crate) mod categories;
 mod clients;
 mod cluster;
@@ -265,6 +266,13 @@ fn run_alone(context: &mut Context<'_>, command: &Command, args: Args<'_>) -> Do
         return run_locked(context, command, args, &all, true);
     }
     let stripe = |key| Stripes::of(stripes.hash(db, key));
+    if let Some((other, key)) = across::other_key(command, args, db, shared.store.spaces().len()) {
+        let of_other = Stripes::of(stripes.hash(other, key));
+        let mut held: Vec<u32> = command.keys(args).map(stripe).chain([of_other]).collect();
+        held.sort_unstable();
+        held.dedup();
+        return run_locked(context, command, args, &held, true);
+    }
     let mut keys = command.keys(args);
     let (first, second) = (keys.next(), keys.next());
     match (first, second) {

@@ -2,8 +2,8 @@
 
 use super::context::{Context, Done};
 use super::{
-    acl, clients, cluster, connection, dump, expiry, hashes, keys, latency, monitor, pubsub,
-    replication, server, sets, slowlog, strings, transactions,
+    acl, across, clients, cluster, connection, dump, expiry, hashes, keys, latency, monitor,
+    pubsub, replication, server, sets, slowlog, strings, transactions,
 };
 use crate::protocol::numbers::parse_u64;
 use crate::protocol::request::Args;
@@ -38,6 +38,8 @@ pub(crate) const BRIEF: u16 = 2048;
 
 /// The argument in front of the first key says how many keys there are.
 pub(crate) const COUNTED: u16 = 4096;
+/// The command may change a key of another database.
+pub(crate) const ACROSS: u16 = 8192;
 
 /// A command, or a subcommand.
 #[derive(Debug, Clone, Copy)]
@@ -318,7 +320,8 @@ commands! {
     "type" 2 ONE, READ | FAST, keys::key_type;
     "rename" 3 TWO, WRITE, keys::rename;
     "renamenx" 3 TWO, WRITE | FAST, keys::renamenx;
-    "copy" -3 TWO, WRITE | DENY_OOM, keys::copy;
+    "copy" -3 TWO, WRITE | DENY_OOM | ACROSS, across::copy;
+    "move" 3 ONE, WRITE | FAST | ACROSS, across::move_key;
     "expire" -3 ONE, WRITE | FAST, expiry::expire;
     "pexpire" -3 ONE, WRITE | FAST, expiry::pexpire;
     "expireat" -3 ONE, WRITE | FAST, expiry::expireat;

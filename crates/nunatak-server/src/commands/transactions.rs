@@ -113,6 +113,8 @@ fn stripes_of(context: &Context<'_>, multi: &Multi) -> Vec<u32> {
             db = chosen;
         }
         held.extend(command.keys(args).map(|key| Stripes::of(store.stripes.hash(db, key))));
+        let other = super::across::other_key(command, args, db, store.spaces().len());
+        held.extend(other.map(|(db, key)| Stripes::of(store.stripes.hash(db, key))));
     }
     held.sort_unstable();
     held.dedup();

@@ -16,6 +16,9 @@ const LONG_LOOK: Duration = Duration::from_millis(50);
 struct Walk {
     db: usize,
     part: usize,
+    /// Keys of the database with a time to live, and the milliseconds that they have left in sum.
+    expiring: u64,
+    left: u64,
 }
 
 /// Works until the server is stopped.
@@ -56,10 +59,16 @@ impl Walk {
                 && Record::read_any(record).is_some()
                 && Record::read(record, now).is_none()
         };
+        let Self { part, expiring, left, .. } = self;
         let are_more = store.may_expire(db)
             && store.space(db).read(|guard| {
-                guard.read_part(self.part, &mut |_, key, record| {
+                guard.read_part(*part, &mut |_, key, record| {
                     seen += 1;
+                    if let Some(expiry) = Record::read_any(record).and_then(|record| record.expiry)
+                    {
+                        *expiring += 1;
+                        *left = left.saturating_add(expiry.saturating_sub(now));
+                    }
                     if has_expired(record) {
                         expired.push(key.to_vec());
                     }
@@ -74,7 +83,8 @@ impl Walk {
         if are_more {
             self.part += 1;
         } else {
-            (self.db, self.part) = ((db + 1) % store.spaces().len(), 0);
+            store.note_walk(db, self.expiring, self.left);
+            *self = Self { db: (db + 1) % store.spaces().len(), ..Self::default() };
         }
         (seen, removed, !are_more)
     }

@@ -14,22 +14,39 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stripes::Stripes;
 use watch::Watches;
 
+/// The keys of a database that have a time to live.
+#[derive(Debug, Default)]
+struct Expiring {
+    /// Whether one was ever stored.
+    are_any: AtomicBool,
+    /// How many there were at the last walk over all keys, and how many milliseconds they had left on average.
+    keys: AtomicU64,
+    average: AtomicU64,
+}
+
 /// All keys of a server.
 #[derive(Debug)]
 pub(crate) struct Store {
     spaces: Vec<Space>,
     pub(crate) stripes: Stripes,
     pub(crate) watches: Watches,
-    /// Whether a key with a time to live was ever stored, by database.
-    has_expiring: Vec<AtomicBool>,
+    /// By database.
+    expiring: Vec<Expiring>,
     /// Keys that were found expired and removed.
     pub(crate) expired: AtomicU64,
+}
+
+impl Expiring {
+    fn of(space: &Space) -> Self {
+        // A file may have some.
+        Self { are_any: AtomicBool::new(space.len() > 0), ..Self::default() }
+    }
 }
 
 impl Store {
     pub(crate) fn new(spaces: Vec<Space>, seed: u64) -> Self {
         Self {
-            has_expiring: spaces.iter().map(|space| AtomicBool::new(space.len() > 0)).collect(),
+            expiring: spaces.iter().map(Expiring::of).collect(),
             spaces,
             stripes: Stripes::new(seed),
             watches: Watches::default(),
@@ -49,14 +66,31 @@ impl Store {
     /// Notes that a key of a database expires.
     pub(crate) fn note_expiring(&self, db: usize) {
         // Relaxed: a hint, which is true for ever. It is read first, so that the line is not written.
-        if !self.has_expiring[db].load(Ordering::Relaxed) {
-            self.has_expiring[db].store(true, Ordering::Relaxed);
+        let are_any = &self.expiring[db].are_any;
+        if !are_any.load(Ordering::Relaxed) {
+            are_any.store(true, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn may_expire(&self, db: usize) -> bool {
         // Relaxed: who misses it for a moment finds the key at its next round.
-        self.has_expiring[db].load(Ordering::Relaxed)
+        self.expiring[db].are_any.load(Ordering::Relaxed)
+    }
+
+    /// Notes what a walk over all keys of a database has found: how many have a time to live, and how many
+    /// milliseconds they have left in sum.
+    pub(crate) fn note_walk(&self, db: usize, keys: u64, left: u64) {
+        // Relaxed: statistics.
+        self.expiring[db].keys.store(keys, Ordering::Relaxed);
+        self.expiring[db].average.store(left / keys.max(1), Ordering::Relaxed);
+    }
+
+    /// Returns how many keys of a database had a time to live at the last walk over all keys, at most as many
+    /// as there are now, and how many milliseconds they had left on average.
+    pub(crate) fn expiring(&self, db: usize) -> (u64, u64) {
+        let Expiring { keys, average, .. } = &self.expiring[db];
+        let keys = keys.load(Ordering::Relaxed).min(self.spaces[db].len() as u64);
+        (keys, if keys == 0 { 0 } else { average.load(Ordering::Relaxed) })
     }
 
     /// Makes all changes survive a power cut, and a copy of the file have all of them.

@@ -103,6 +103,16 @@ const TEMPLATES: &[(u32, &str)] = &[
     (3, "RENAMENX KEY KEY"),
     (2, "COPY KEY KEY"),
     (2, "COPY KEY KEY REPLACE"),
+    (2, "COPY KEY KEY DB 1"),
+    (1, "COPY KEY KEY REPLACE DB 1"),
+    (1, "COPY KEY KEY DB 1 DB 0"),
+    (1, "COPY KEY KEY DB 99"),
+    (1, "COPY KEY KEY DB"),
+    (1, "COPY KEY KEY DB x"),
+    (2, "MOVE KEY 1"),
+    (1, "MOVE KEY 0"),
+    (1, "MOVE KEY 99"),
+    (1, "MOVE KEY x"),
     (3, "EXPIRE KEY TIME"),
     (1, "EXPIRE KEY TIME NX"),
     (1, "EXPIREAT KEY MOMENT GT"),
@@ -191,15 +201,24 @@ const TEMPLATES: &[(u32, &str)] = &[
     (1, "ECHO VALUE"),
     (1, "NOSUCHCOMMAND KEY VALUE"),
     (1, "get KEY KEY"),
-    (1, "SELECT 0"),
+    (2, "SELECT 0"),
+    (1, "SELECT 1"),
     (1, "SELECT x"),
     (1, "SELECT 99"),
     (1, "CLIENT GETNAME"),
     (1, "COMMAND GETKEYS MSET a b c d"),
 ];
 
-fn command(random: &mut SmallRng) -> Command {
-    let template = TEMPLATES.choose_weighted(random, |(weight, _)| *weight).expect("a template").1;
+/// Whether a command is about another database. A server with a file has one.
+fn is_about_other(template: &str) -> bool {
+    template.contains(" DB") || template.starts_with("MOVE") || template == "SELECT 1"
+}
+
+fn command(random: &mut SmallRng, has_others: bool) -> Command {
+    let weight = |&(weight, template): &(u32, &str)| {
+        if has_others || !is_about_other(template) { weight } else { 0 }
+    };
+    let template = TEMPLATES.choose_weighted(random, weight).expect("a template").1;
     let word = |word: &str, random: &mut SmallRng| {
         let choices = WORDS.iter().find(|(name, _)| *name == word).map(|(_, choices)| *choices);
         choices.and_then(|choices| choices.choose(random)).unwrap_or(&word).as_bytes().to_vec()
@@ -267,13 +286,14 @@ fn compare(flags: &[&str], seed: u64, is_resp3: bool) {
         theirs.run("HELLO 3");
     }
     let mut random = SmallRng::seed_from_u64(seed);
+    let has_others = !flags.iter().any(|flag| flag.starts_with("--file"));
     let effort: f64 =
         std::env::var("NUNATAK_EFFORT").ok().and_then(|it| it.parse().ok()).unwrap_or(1.0);
     let (mut sent, mut history, mut queued): (usize, Vec<Command>, Vec<String>) =
         Default::default();
     while sent < (40_000.0 * effort) as usize {
         let count = if random.random_bool(0.3) { 1 } else { random.random_range(1..60) };
-        let commands: Vec<Command> = (0..count).map(|_| command(&mut random)).collect();
+        let commands: Vec<Command> = (0..count).map(|_| command(&mut random, has_others)).collect();
         let bytes: Vec<u8> = commands.iter().flat_map(|command| encode(command)).collect();
         // The pieces in which they arrive do not matter.
         let cut = random.random_range(0..=bytes.len());

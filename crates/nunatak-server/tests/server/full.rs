@@ -123,6 +123,71 @@ fn a_refused_transaction_changes_nothing(durability: &str, most: usize) {
     );
 }
 
+/// `SET`s of a pipeline are stored together. Where there is no room for one, those before it count, and each
+/// reply tells the truth.
+fn pipelines_tell_what_is_stored(durability: &str, most: usize) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("data.map");
+    let (mut process, address) = start(&file, durability, most);
+    let (mut client, mut other) = (Client::connect(address), Client::connect(address));
+    let value = "x".repeat(30_000);
+    let (mut stored, mut refused, mut in_part) = (Vec::new(), Vec::new(), 0);
+    // A file has room for an even number of such values, so that it ends amid a pipeline.
+    for key in ["a", "b", "c"] {
+        client.send(&encode(&["SET", key, &value]));
+        assert_eq!(client.read(), Reply::Line("+OK".into()));
+    }
+    // Some pipelines after the first that is refused.
+    for number in 0.. {
+        if refused.len() > 40 {
+            break;
+        }
+        let keys: Vec<String> = (0..8).map(|at| format!("key:{number}:{at}")).collect();
+        let watched = &keys[number % 8];
+        assert_eq!(other.line(&format!("WATCH {watched}")), "+OK");
+        let bytes = keys.iter().flat_map(|key| encode(&["SET", key, &value]));
+        client.send(&bytes.collect::<Vec<u8>>());
+        let before = (stored.len(), refused.len());
+        for key in &keys {
+            match client.read() {
+                Reply::Line(line) if line == "+OK" => stored.push(key.clone()),
+                Reply::Line(line) => {
+                    assert!(line.starts_with("-OOM the map refused the change"), "{line}");
+                    refused.push(key.clone());
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        in_part += usize::from(stored.len() > before.0 && refused.len() > before.1);
+        // Who watches a key that was stored learns of it.
+        let is_untouched = transaction(&mut other, &[vec!["PING"]]) != Reply::Line("*-1".into());
+        assert!(!(is_untouched && stored.contains(watched)), "{watched} was stored");
+    }
+    assert!(stored.len() > 500 && in_part > 0, "{} {in_part}", stored.len());
+    let agree = |client: &mut Client| {
+        for (keys, length) in [(&stored, ":30000"), (&refused, ":0")] {
+            for key in keys {
+                assert_eq!(client.line(&format!("STRLEN {key}")), length, "{key}");
+            }
+        }
+    };
+    agree(&mut client);
+    process.0.kill().expect("the process is killed");
+    process.0.wait().expect("the process has ended");
+    let (_process, address) = start(&file, durability, most);
+    agree(&mut Client::connect(address));
+}
+
+#[test]
+fn pipelines_tell_what_is_stored_without_a_log() {
+    pipelines_tell_what_is_stored("process", 48 << 20);
+}
+
+#[test]
+fn pipelines_tell_what_is_stored_with_a_log() {
+    pipelines_tell_what_is_stored("always", 72 << 20);
+}
+
 #[test]
 fn a_refused_transaction_changes_nothing_without_a_log() {
     a_refused_transaction_changes_nothing("process", 48 << 20);

@@ -54,7 +54,9 @@ fn metrics_count_what_happens() {
     let mut client = local.client();
     let mut other = local.client();
     client.run("SELECT 2");
-    for command in ["SET a 1", "SET b 1", "GET a", "GET c", "INCR a", "GET", "SUBSCRIBE x"] {
+    for command in
+        ["SET a 1", "SET b 1", "GET a", "GET c", "INCR a", "GET", "SET d 1 EX 1000", "SUBSCRIBE x"]
+    {
         client.run(command);
     }
     assert_eq!(other.line("SET gone 1 PX 1"), "+OK");
@@ -63,7 +65,7 @@ fn metrics_count_what_happens() {
         ("nunatak_connected_clients", 2.0),
         ("nunatak_connections_total", 2.0),
         ("nunatak_connections_rejected_total", 0.0),
-        ("nunatak_commands_processed_total", 9.0),
+        ("nunatak_commands_processed_total", 10.0),
         ("nunatak_errors_total", 1.0),
         ("nunatak_keyspace_hits_total", 1.0),
         ("nunatak_keyspace_misses_total", 1.0),
@@ -71,7 +73,9 @@ fn metrics_count_what_happens() {
         ("nunatak_evicted_keys_total", 0.0),
         ("nunatak_keys{db=\"0\"}", 0.0),
         ("nunatak_keys{db=\"1\"}", 0.0),
-        ("nunatak_keys{db=\"2\"}", 2.0),
+        ("nunatak_keys{db=\"2\"}", 3.0),
+        ("nunatak_expiring_keys{db=\"0\"}", 0.0),
+        ("nunatak_expiring_keys{db=\"2\"}", 1.0),
         ("nunatak_memory_max_bytes", f64::from(100 << 20)),
         ("nunatak_pubsub_channels", 1.0),
         ("nunatak_pubsub_patterns", 0.0),
@@ -79,8 +83,8 @@ fn metrics_count_what_happens() {
         ("nunatak_command_failures_total{command=\"get\"}", 1.0),
         ("nunatak_command_duration_seconds_count{command=\"get\"}", 2.0),
         ("nunatak_command_duration_seconds_bucket{le=\"+Inf\",command=\"get\"}", 2.0),
-        ("nunatak_batch_duration_seconds_count", 9.0),
-        ("nunatak_batch_duration_seconds_bucket{le=\"+Inf\"}", 9.0),
+        ("nunatak_batch_duration_seconds_count", 10.0),
+        ("nunatak_batch_duration_seconds_bucket{le=\"+Inf\"}", 10.0),
     ];
     let mut found = HashMap::new();
     let differ = |found: &HashMap<String, f64>| {
@@ -177,4 +181,38 @@ fn silent_connections_end() {
     }
     let mut client: Client = local.client();
     assert_eq!(client.run("PING"), Reply::Line("+PONG".into()));
+}
+
+/// `INFO` tells how many keys have a time to live, and how much they have left.
+#[test]
+fn keys_that_expire_are_told() {
+    let local = Local::start(&["--threads=1"]);
+    let mut client = local.client();
+    // Waits for a walk over all keys that finds it so.
+    let mut wait_for = |is_so: &dyn Fn(&str) -> bool| {
+        let mut text = String::new();
+        for _ in 0..500 {
+            let Reply::Bulk(bytes) = client.run("INFO keyspace") else { panic!("a text") };
+            text = String::from_utf8(bytes).expect("text");
+            if is_so(&text) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("{text}");
+    };
+    let mut other = local.client();
+    for command in ["SET a 1", "SET b 1 EX 1000", "SET c 1 EX 3000"] {
+        other.run(command);
+    }
+    wait_for(&|text| {
+        let ttl = text.split("db0:keys=3,expires=2,avg_ttl=").nth(1);
+        let ttl = ttl.and_then(|rest| rest.trim().parse::<u64>().ok());
+        ttl.is_some_and(|ttl| (1_900_000..=2_000_000).contains(&ttl))
+    });
+    other.run("PERSIST b");
+    other.run("DEL c");
+    wait_for(&|text| text.contains("db0:keys=2,expires=0,avg_ttl=0\r\n"));
+    other.run("FLUSHALL");
+    wait_for(&|text| !text.contains("db0"));
 }

@@ -1,6 +1,6 @@
 //! Replicas of a real Redis: they have what it has, and take its place.
 
-use crate::common::{Client, Local, Process, Reply, encode};
+use crate::common::{Client, Ends, Local, Process, Reply, encode};
 use crate::primary::{
     Primary, Proxy, assert_same, catch_up, failure, free_port, info, replica_of, snapshot,
     wait_until,
@@ -133,6 +133,8 @@ const CHANGES: &[&str] = &[
     "UNLINK KEY KEY",
     "RENAME KEY KEY",
     "COPY KEY KEY REPLACE",
+    "COPY KEY KEY db DB",
+    "MOVE KEY DB",
     "GETDEL KEY",
     "GETEX KEY PX 60",
     "GETEX KEY PERSIST",
@@ -162,15 +164,6 @@ const CHANGES: &[&str] = &[
     "RENAMENX KEY KEY",
     "MSETNX KEY VALUE KEY VALUE",
 ];
-
-/// Ends the writers of a test, also of one that fails.
-struct End<'e>(&'e AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 /// Sends random changes until the mark is set. Errors of single commands are part of it.
 fn change(address: SocketAddr, seed: u64, is_over: &AtomicBool) -> usize {
@@ -214,7 +207,7 @@ fn a_replica_follows_a_primary_under_load() {
     let proxy = Proxy::start(primary.address, &[]);
     let is_over = AtomicBool::new(false);
     let replica = std::thread::scope(|scope| {
-        let (is_over, _end) = (&is_over, End(&is_over));
+        let (is_over, _end) = (&is_over, Ends(&is_over));
         let writers: Vec<_> = (0..3)
             .map(|seed| scope.spawn(move || change(primary.address, seed, is_over)))
             .collect();
@@ -345,7 +338,7 @@ fn a_promotion_ends_the_stream_at_once() {
     let Some(primary) = Primary::start(&[]) else { return };
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _end = End(&is_over);
+        let _end = Ends(&is_over);
         scope.spawn(|| {
             let mut client = primary.client();
             while !is_over.load(Ordering::Relaxed) {

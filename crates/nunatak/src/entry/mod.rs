@@ -32,7 +32,55 @@ pub(crate) use hidden::ListedKey;
 pub use inline::{Inline, InlineKey};
 pub use integer::Integer;
 pub use namespace::{Named, Namespace};
+/// Derives [`Inline`](trait@Inline) for a structure whose fields are inline and take at most 8 bytes
+/// in sum, or for an enumeration without fields. The type must be `Copy`.
+///
+/// ```
+/// use nunatak::{DlhtMap, entry::{Inline, InlineKey}};
+///
+/// #[derive(Debug, Clone, Copy, PartialEq, Eq, Inline, InlineKey)]
+/// struct Cell { x: i16, y: i16, layer: u8 }
+///
+/// #[derive(Debug, Clone, Copy, PartialEq, Inline)]
+/// enum Ground { Ice, Rock, Snow }
+///
+/// let map: DlhtMap<Cell, Ground> = DlhtMap::new();
+/// map.insert(Cell { x: 1, y: -1, layer: 0 }, Ground::Rock);
+/// assert_eq!(map.get(&Cell { x: 1, y: -1, layer: 0 }), Some(Ground::Rock));
+/// ```
+///
+/// What does not fit is an error where it is declared:
+///
+/// ```compile_fail
+/// # use nunatak::entry::Inline;
+/// #[derive(Clone, Copy, Inline)]
+/// struct TooLarge { a: u64, b: u8 }
+/// ```
 #[cfg(feature = "derive")]
-pub use nunatak_derive::{Inline, InlineKey};
+pub use nunatak_derive::Inline;
+/// Derives [`InlineKey`](trait@InlineKey) for a type that derives `Inline`, and whose fields can be
+/// keys. `PartialEq` and `Eq` should be derived, too: two keys must be equal exactly if all their
+/// fields are.
+///
+/// ```
+/// use nunatak::{DlhtSet, entry::{Inline, InlineKey}};
+///
+/// #[derive(Clone, Copy, PartialEq, Eq, Inline, InlineKey)]
+/// struct UserId(u64);
+///
+/// let seen: DlhtSet<UserId> = DlhtSet::new();
+/// assert!(seen.insert(UserId(7)) && !seen.insert(UserId(7)));
+/// ```
+///
+/// Floats can't be keys, since zero has two words:
+///
+/// ```compile_fail
+/// # use nunatak::entry::{Inline, InlineKey};
+/// #[derive(Clone, Copy, PartialEq, Inline, InlineKey)]
+/// struct Point { x: f32, y: f32 }
+/// impl Eq for Point {}
+/// ```
+#[cfg(feature = "derive")]
+pub use nunatak_derive::InlineKey;
 pub use record::Records;
 pub use size::{BesideInSlot, Bytes, Size};
