@@ -13,6 +13,8 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::store::Store;
 #[cfg(target_os = "linux")]
+use crate::store::databases;
+#[cfg(target_os = "linux")]
 use crate::store::file::FileError;
 use crate::store::space::Space;
 use crate::tls;
@@ -60,6 +62,8 @@ pub enum ServeError {
     Log(PathBuf, String),
     /// The map of slots can't be used: the text says why.
     Map(PathBuf, String),
+    /// The file has more databases than were asked for: so many.
+    Databases(PathBuf, usize),
     /// Files of maps need Linux.
     NoFiles,
 }
@@ -92,6 +96,11 @@ impl fmt::Display for ServeError {
             Self::Data(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Log(path, why) => write!(f, "the log of {}: {why}", path.display()),
             Self::Map(path, why) => write!(f, "{}: {why}", path.display()),
+            Self::Databases(path, count) => write!(
+                f,
+                "{} has {count} databases: set --databases to that at least, or leave it out",
+                path.display()
+            ),
             Self::NoFiles => write!(f, "--file needs Linux"),
         }
     }
@@ -175,7 +184,10 @@ fn refused(path: &std::path::Path, error: FileError) -> ServeError {
 fn close(shared: Arc<Shared>) -> Result<(), ServeError> {
     let file = shared.settings.file.clone().unwrap_or_default();
     match Arc::into_inner(shared) {
-        Some(shared) => shared.store.close().map_err(|error| refused(&file, error)),
+        Some(shared) => {
+            let closed = shared.store.close();
+            closed.map_err(|(db, error)| refused(&databases::path_of(&file, db), error))
+        }
         // Somebody is stopping the server a second time, and closes the file afterwards.
         None => Ok(()),
     }
@@ -189,15 +201,24 @@ fn close(_: Arc<Shared>) -> Result<(), ServeError> {
 
 /// Opens the data.
 fn open(config: &Config) -> Result<Vec<Space>, ServeError> {
+    // The nodes of a cluster have one database.
+    let asked = if config.cluster_map.is_some() { Some(1) } else { config.databases };
     let Some(path) = &config.file else {
-        // The nodes of a cluster have one database.
-        let databases = if config.cluster_map.is_some() { 1 } else { config.databases };
-        return Ok((0..databases).map(|_| Space::in_ram()).collect());
+        return Ok((0..asked.unwrap_or(16)).map(|_| Space::in_ram()).collect());
     };
     #[cfg(target_os = "linux")]
     {
-        let space = Space::in_file(path, config.durability);
-        Ok(vec![space.map_err(|error| refused(path, error))?])
+        let found =
+            databases::count(path).map_err(io_error("can't read the folder of the file"))?;
+        let asked = asked.map_or(found, usize::from);
+        if asked < found {
+            return Err(ServeError::Databases(path.clone(), found));
+        }
+        let open = |db| {
+            let path = databases::path_of(path, db);
+            Space::in_file(&path, config.durability).map_err(|error| refused(&path, error))
+        };
+        (0..asked).map(open).collect()
     }
     #[cfg(not(target_os = "linux"))]
     {

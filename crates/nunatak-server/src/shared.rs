@@ -13,9 +13,9 @@ use crate::settings::Settings;
 use crate::slowlog::SlowLog;
 use crate::spikes::Spikes;
 use crate::stats::Stats;
-use crate::store::Store;
 use crate::store::record::Record;
 use crate::store::space::Space;
+use crate::store::{Store, databases};
 use parking_lot::{Mutex, RwLock};
 use rustls::ClientConfig;
 use std::fmt;
@@ -100,8 +100,8 @@ pub(crate) struct Shared {
     next_client: AtomicU64,
     last_save: AtomicU64,
     is_saving: AtomicBool,
-    /// The backup that waits to be made.
-    backup: Mutex<Option<PathBuf>>,
+    /// When the backup was asked for that waits to be made, in milliseconds since 1970.
+    backup: Mutex<Option<u128>>,
     is_stopping: AtomicBool,
     /// Changes since the memory was looked at.
     changes: AtomicUsize,
@@ -188,30 +188,38 @@ impl Shared {
     }
 
     /// The name of a backup: the file's, with the time.
-    fn backup_path(&self) -> Option<PathBuf> {
-        let mut name = self.settings.file.clone()?.into_os_string();
-        name.push(format!(".backup-{}", now().as_millis()));
+    fn backup_path(&self, db: usize, time: u128) -> Option<PathBuf> {
+        let file = self.settings.file.as_deref()?;
+        let mut name = databases::path_of(file, db).into_os_string();
+        name.push(format!(".backup-{time}"));
         Some(name.into())
     }
 
     /// Makes a backup, soon, in a thread that serves nobody.
     pub(crate) fn begin_backup(&self) -> Result<(), SaveError> {
-        let path = self.backup_path().ok_or(SaveError::NoFile)?;
+        if self.settings.file.is_none() {
+            return Err(SaveError::NoFile);
+        }
         if self.is_saving.swap(true, Relaxed) {
             return Err(SaveError::IsSaving);
         }
-        *self.backup.lock() = Some(path);
+        *self.backup.lock() = Some(now().as_millis());
         Ok(())
     }
 
     /// Makes the backup that was begun, if any. Called by a thread that serves nobody.
     pub(crate) fn run_backup(&self) {
-        let Some(path) = self.backup.lock().take() else { return };
-        for space in self.store.spaces() {
-            match space.backup(&path) {
-                Ok(_) => self.last_save.store(now().as_secs(), Relaxed),
-                Err(error) => tell!("no backup at {}: {error}", path.display()),
+        let Some(time) = self.backup.lock().take() else { return };
+        let mut is_whole = true;
+        for (db, space) in self.store.spaces().iter().enumerate() {
+            let path = self.backup_path(db, time).unwrap_or_default();
+            if let Err(error) = space.backup(&path) {
+                is_whole = false;
+                tell!("no backup at {}: {error}", path.display());
             }
+        }
+        if is_whole {
+            self.last_save.store(now().as_secs(), Relaxed);
         }
         self.is_saving.store(false, Relaxed);
     }

@@ -69,7 +69,7 @@ pub(super) fn copy(context: &mut Context<'_>, args: Args<'_>) -> Done {
     Ok(())
 }
 
-/// Only servers in RAM have several databases, so no crash leaves the key in both.
+/// A crash may leave the key in both databases, if they are in files: each has its own.
 pub(super) fn move_key(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let (own, databases) = (context.session.db, context.shared.store.spaces().len());
     let (key, to) = (args.at(1), database(args.at(2), databases)?);

@@ -1,5 +1,6 @@
 //! The store: databases, the locks of their keys, and who watches them.
 
+pub(crate) mod databases;
 #[cfg(target_os = "linux")]
 pub(crate) mod file;
 pub(crate) mod rdb;
@@ -98,10 +99,11 @@ impl Store {
         self.spaces.iter().try_for_each(Space::sync)
     }
 
-    /// Closes all files.
+    /// Closes all files. An error comes with its database.
     #[cfg(target_os = "linux")]
-    pub(crate) fn close(self) -> Result<(), file::FileError> {
-        self.spaces.into_iter().try_for_each(Space::close)
+    pub(crate) fn close(self) -> Result<(), (usize, file::FileError)> {
+        let mut spaces = self.spaces.into_iter().enumerate();
+        spaces.try_for_each(|(db, space)| space.close().map_err(|error| (db, error)))
     }
 
     /// Makes all changes survive a power cut.

@@ -6,6 +6,8 @@ mod cluster;
 mod common;
 mod connections;
 mod dashboard;
+#[cfg(target_os = "linux")]
+mod databases;
 mod differential;
 mod docs;
 mod eviction;

@@ -1,0 +1,92 @@
+//! Databases in files: each has its own.
+
+use crate::common::{Client, Local};
+use clap::Parser;
+use nunatak_server::{Config, Server};
+use std::path::Path;
+
+/// The names in a folder, less the numbers of logs and backups.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = folder.read_dir().expect("a folder");
+    let name = |entry: std::fs::DirEntry| entry.file_name().into_string().expect("a text");
+    let mut names: Vec<String> = entries.map(|entry| name(entry.expect("an entry"))).collect();
+    names.sort();
+    names
+}
+
+fn get(client: &mut Client, db: usize) -> String {
+    assert_eq!(client.line(&format!("SELECT {db}")), "+OK");
+    client.line("GET key")
+}
+
+#[test]
+fn each_database_has_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = format!("--file={}", folder.path().join("data.map").display());
+    for durability in ["process", "always"] {
+        let durability = format!("--durability={durability}");
+        let flags = ["--threads=1", &file, &durability, "--databases=3"];
+        let local = Local::start(&flags);
+        let mut client = local.client();
+        for db in [0, 2] {
+            client.run(&format!("SELECT {db}"));
+            assert_eq!(client.line(&format!("SET key {durability}{db}")), "+OK");
+        }
+        client.run("SET moved 1 EX 1000");
+        assert_eq!([client.line("MOVE moved 1"), client.line("COPY key copy DB 1")], [":1", ":1"]);
+        assert_eq!(client.line("SELECT 3"), "-ERR DB index is out of range");
+        drop((client, local));
+        assert_eq!(names(folder.path()), ["data.map", "data.map.db1", "data.map.db2"]);
+        // Without a number there are as many as have files.
+        let local = Local::start(&flags[..3]);
+        let mut client = local.client();
+        assert_eq!(get(&mut client, 0), format!("{durability}0"));
+        assert_eq!(get(&mut client, 2), format!("{durability}2"));
+        assert_eq!(client.line("EXISTS moved"), ":0");
+        assert_eq!(get(&mut client, 1), "$-1");
+        assert_eq!(client.line("GET copy"), format!("{durability}2"));
+        let ttl = client.line("TTL moved");
+        assert!(ttl[1..].parse().is_ok_and(|ttl: i32| (900..=1000).contains(&ttl)), "{ttl}");
+        assert_eq!(client.line("SELECT 3"), "-ERR DB index is out of range");
+        client.run("FLUSHALL");
+    }
+}
+
+#[test]
+fn fewer_databases_than_files_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = format!("--file={}", folder.path().join("data.map").display());
+    drop(Local::start(&["--threads=1", &file, "--databases=2"]));
+    let refused = Server::bind(Config::parse_from(["", "--port=0", &file, "--databases=1"]));
+    let error = refused.expect_err("one of them would be hidden").to_string();
+    assert!(error.contains("data.map has 2 databases"), "{error}");
+}
+
+/// A backup has a file of each.
+#[test]
+fn backups_have_all_databases() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = format!("--file={}", folder.path().join("data.map").display());
+    let local = Local::start(&["--threads=1", &file, "--databases=2"]);
+    let mut client = local.client();
+    for db in 0..2 {
+        client.run(&format!("SELECT {db}"));
+        client.run(&format!("SET key {db}"));
+    }
+    assert_eq!(client.line("BGSAVE"), "+Background saving started");
+    let is_over = |client: &mut Client| client.line("INFO persistence").contains("in_progress:0");
+    while !is_over(&mut client) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let copies: Vec<String> =
+        names(folder.path()).into_iter().filter(|name| name.contains(".backup-")).collect();
+    assert_eq!(copies.len(), 2);
+    let restored = tempfile::tempdir().unwrap();
+    for (from, to) in [(&copies[0], "data.map"), (&copies[1], "data.map.db1")] {
+        std::fs::copy(folder.path().join(from), restored.path().join(to)).unwrap();
+    }
+    let file = format!("--file={}", restored.path().join("data.map").display());
+    let local = Local::start(&["--threads=1", &file]);
+    let mut client = local.client();
+    assert_eq!([get(&mut client, 0), get(&mut client, 1)], ["0", "1"]);
+}
