@@ -81,6 +81,24 @@ fn places_that_this_epoch_took_back_last_are_taken_first() {
     assert!(arena.allocate(8).unwrap() >= SPAN, "no place is given out twice");
 }
 
+/// Of few places that are in use none is kept, and those of an earlier process count.
+#[test]
+fn known_places_count_for_what_is_kept() {
+    let (before, _) = arena();
+    assert!((0..SPAN / 8 - 20).all(|_| before.allocate(8).is_ok()));
+    let order = |arena: &Arena<Epochs>| {
+        let places: Vec<usize> = (0..3).map(|_| arena.allocate(8).unwrap()).collect();
+        places.iter().for_each(|&at| arena.give_back(at, 8));
+        (0..3).map(|_| arena.allocate(8).unwrap() - places[0]).collect::<Vec<_>>()
+    };
+    let (again, _) = arena();
+    assert_eq!(order(&again), [0, 8, 16], "the lowest first");
+    let (again, _) = arena();
+    again.region.resize(SPAN).unwrap();
+    assert!(again.learn(&before.to_words().unwrap(), before.totals()));
+    assert_eq!(order(&again), [16, 8, 0], "the last first");
+}
+
 /// As many places as are kept hold no span back.
 #[test]
 fn kept_places_are_given_up() {

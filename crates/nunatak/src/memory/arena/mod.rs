@@ -315,7 +315,7 @@ impl<M: Medium> Arena<M> {
                 drop(held);
                 return surplus.into_iter().for_each(|offset| self.free_kept(offset));
             }
-            held.totals.subtract(bytes, Self::placed(bytes));
+            held.count_back(class, bytes);
             if is_free_at_once {
                 return self.free_place(&mut held.classes[class], index, place);
             }

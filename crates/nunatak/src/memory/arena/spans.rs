@@ -260,8 +260,9 @@ pub(super) struct Class {
     /// its span, whose words are seldom in a cache. In a medium of epochs the span says whether a place
     /// is kept indeed: the look when it was given back has brought its words into a cache.
     kept: Vec<usize>,
-    /// How many places the shard has given out, less those that were given back to it. Below zero in
-    /// a shard whose threads remove what others store.
+    /// About how many places are in use: those that the shard has given out, less those that were given
+    /// back to it, and those of spans that came with taken places. Below zero in a shard whose threads
+    /// remove what others store.
     pub(super) given: isize,
 }
 
@@ -294,6 +295,7 @@ impl Class {
     /// Adds a span, and returns its index.
     pub(super) fn insert(&mut self, mut span: Span) -> usize {
         let index = self.vacant.pop().unwrap_or(self.spans.len());
+        self.given += span.live as isize;
         span.is_partial = !span.is_full() && !span.is_held;
         if span.is_partial {
             self.partial.insert((span.at, index));
@@ -310,6 +312,7 @@ impl Class {
     pub(super) fn remove(&mut self, index: usize) -> Option<Span> {
         let span = self.spans.get_mut(index)?.take()?;
         self.vacant.push(index);
+        self.given -= span.live as isize;
         if span.is_partial {
             self.partial.remove(&(span.at, index));
         }
@@ -400,7 +403,9 @@ impl Class {
     /// Marks a place of a held span as taken. Returns false if it was.
     #[cfg(durable)]
     pub(super) fn mark(&mut self, index: usize, place: usize) -> bool {
-        self.span_mut(index).is_some_and(|span| span.take_at(place))
+        let is_taken = self.span_mut(index).is_some_and(|span| span.take_at(place));
+        self.given += isize::from(is_taken);
+        is_taken
     }
 
     /// Returns how many places the class may keep: few beside those that are in use, so that they
@@ -486,6 +491,12 @@ impl Shard {
     pub(super) fn count(&mut self, class: usize, bytes: usize) {
         self.classes[class].given += 1;
         self.totals.add(bytes, size_of_class(class));
+    }
+
+    /// Counts that a place for so many bytes is given back, and not kept.
+    pub(super) fn count_back(&mut self, class: usize, bytes: usize) {
+        self.classes[class].given -= 1;
+        self.totals.subtract(bytes, size_of_class(class));
     }
 
     pub(super) fn has_kept(&self, class: usize, place: usize) -> bool {
