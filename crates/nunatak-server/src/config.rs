@@ -234,9 +234,9 @@ pub struct Config {
     /// When a change is answered, with --file.
     #[arg(long, value_enum, default_value_t, env = "NUNATAK_DURABILITY")]
     pub durability: Durability,
-    /// How many databases there are [default: 16; with --file 1, or as many as have files].
-    #[arg(long, env = "NUNATAK_DATABASES", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub databases: Option<u16>,
+    /// How many databases there are. With --file each has a file, which is made with its first key.
+    #[arg(long, default_value_t = 16, env = "NUNATAK_DATABASES", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub databases: u16,
     /// How many bytes the data may take, such as 100mb; 0 is no limit.
     #[arg(long, default_value = "0", env = "NUNATAK_MAXMEMORY", value_parser = bytes)]
     pub maxmemory: usize,

@@ -98,7 +98,7 @@ impl fmt::Display for ServeError {
             Self::Map(path, why) => write!(f, "{}: {why}", path.display()),
             Self::Databases(path, count) => write!(
                 f,
-                "{} has {count} databases: set --databases to that at least, or leave it out",
+                "{} has {count} databases: set --databases to that at least",
                 path.display()
             ),
             Self::NoFiles => write!(f, "--file needs Linux"),
@@ -202,21 +202,23 @@ fn close(_: Arc<Shared>) -> Result<(), ServeError> {
 /// Opens the data.
 fn open(config: &Config) -> Result<Vec<Space>, ServeError> {
     // The nodes of a cluster have one database.
-    let asked = if config.cluster_map.is_some() { Some(1) } else { config.databases };
+    let asked = if config.cluster_map.is_some() { 1 } else { usize::from(config.databases) };
     let Some(path) = &config.file else {
-        return Ok((0..asked.unwrap_or(16)).map(|_| Space::in_ram()).collect());
+        return Ok((0..asked).map(|_| Space::in_ram()).collect());
     };
     #[cfg(target_os = "linux")]
     {
         let found =
             databases::count(path).map_err(io_error("can't read the folder of the file"))?;
-        let asked = asked.map_or(found, usize::from);
         if asked < found {
             return Err(ServeError::Databases(path.clone(), found));
         }
         let open = |db| {
-            let path = databases::path_of(path, db);
-            Space::in_file(&path, config.durability).map_err(|error| refused(&path, error))
+            let (path, durability) = (databases::path_of(path, db), config.durability);
+            if db > 0 && path.symlink_metadata().is_err() {
+                return Ok(Space::in_later_file(path, durability));
+            }
+            Space::in_file(&path, durability).map_err(|error| refused(&path, error))
         };
         (0..asked).map(open).collect()
     }

@@ -54,6 +54,15 @@ impl From<Error> for FileError {
     }
 }
 
+impl From<FileError> for Error {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Map(error) => error,
+            FileError::Log(error) => error.into(),
+        }
+    }
+}
+
 impl From<LogError> for FileError {
     fn from(error: LogError) -> Self {
         Self::Log(error)

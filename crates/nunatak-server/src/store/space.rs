@@ -6,7 +6,13 @@ use super::file::{FileError, MapFile};
 use crate::config::Durability;
 use nunatak::entry::{Entries, Plain};
 use nunatak::{ByteGuard, Design, Error, MemoryUsage, TurboBlobMap, TurboMap};
+#[cfg(target_os = "linux")]
+use parking_lot::Mutex;
 use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 
 /// The keys of a database, with their records.
 #[derive(Debug)]
@@ -14,6 +20,38 @@ pub(crate) enum Space {
     Ram(Box<TurboBlobMap>),
     #[cfg(target_os = "linux")]
     File(Box<MapFile>),
+    #[cfg(target_os = "linux")]
+    Later(Box<Later>),
+}
+
+/// A space whose file is made when the first key is stored.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub(crate) struct Later {
+    path: PathBuf,
+    durability: Durability,
+    file: OnceLock<Space>,
+    /// Held by the thread that makes the file.
+    making: Mutex<()>,
+    /// What is there until then: nothing.
+    none: Space,
+}
+
+#[cfg(target_os = "linux")]
+impl Later {
+    fn file(&self) -> Result<&Space, Error> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let _held = self.making.lock();
+        match self.file.get() {
+            Some(file) => Ok(file),
+            None => {
+                let file = Space::in_file(&self.path, self.durability)?;
+                Ok(self.file.get_or_init(|| file))
+            }
+        }
+    }
 }
 
 /// A key and its record from then on.
@@ -46,14 +84,25 @@ where
     }
 }
 
+/// Runs one of two expressions: on a map in RAM, or on one in a file. The space is one that is there.
+macro_rules! on_either {
+    ($space:expr, $ram:pat => $of_ram:expr, $file:pat => $of_file:expr) => {
+        match $space {
+            Space::Ram($ram) => $of_ram,
+            #[cfg(target_os = "linux")]
+            Space::File($file) => $of_file,
+            #[cfg(target_os = "linux")]
+            Space::Later(_) => {
+                unreachable!("a file, or what is there until then, is of another kind")
+            }
+        }
+    };
+}
+
 /// Runs an expression on the map of either kind.
 macro_rules! on_map {
     ($space:expr, $map:ident => $run:expr) => {
-        match $space {
-            Space::Ram($map) => $run,
-            #[cfg(target_os = "linux")]
-            Space::File($map) => $run,
-        }
+        on_either!($space, $map => $run, $map => $run)
     };
 }
 
@@ -72,6 +121,33 @@ impl Space {
         Ok(Self::File(Box::new(MapFile::open(path, durability)?)))
     }
 
+    /// Makes a space whose file is made when the first key is stored.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn in_later_file(path: PathBuf, durability: Durability) -> Self {
+        let (file, making, none) = (OnceLock::new(), Mutex::default(), Self::in_ram());
+        Self::Later(Box::new(Later { path, durability, file, making, none }))
+    }
+
+    /// Returns the space that has the keys at present.
+    #[inline(always)]
+    fn now(&self) -> &Self {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Later(later) => later.file.get().unwrap_or(&later.none),
+            space => space,
+        }
+    }
+
+    /// Returns the space that keys can be stored in.
+    #[inline(always)]
+    fn to_store(&self) -> Result<&Self, Error> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Later(later) => later.file(),
+            space => Ok(space),
+        }
+    }
+
     /// Whether the keys outlive the process.
     pub(crate) fn is_in_file(&self) -> bool {
         !matches!(self, Self::Ram(_))
@@ -80,75 +156,65 @@ impl Space {
     /// Runs `f` under a guard.
     #[inline(always)]
     pub(crate) fn read<R>(&self, f: impl FnOnce(&dyn Reader) -> R) -> R {
-        on_map!(self, map => f(&map.pin()))
+        on_map!(self.now(), map => f(&map.pin()))
     }
 
     /// Runs `f` on the record of a key.
     #[inline(always)]
     pub(crate) fn get<R>(&self, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> R {
-        on_map!(self, map => f(map.pin().get(key)))
+        on_map!(self.now(), map => f(map.pin().get(key)))
     }
 
     /// Stores a record.
     #[inline(always)]
     pub(crate) fn put(&self, key: &[u8], record: &[u8]) -> Result<bool, Error> {
-        on_map!(self, map => map.put(key, record))
+        on_map!(self.to_store()?, map => map.put(key, record))
     }
 
     /// Stores records, in order. If that fails, some of them may be stored.
     pub(crate) fn put_many(&self, records: &[(&[u8], &[u8])]) -> Result<(), Error> {
-        on_map!(self, map => map.put_many(records).map(drop))
+        on_map!(self.to_store()?, map => map.put_many(records).map(drop))
     }
 
     /// Removes a key, and returns whether it was there.
     pub(crate) fn delete(&self, key: &[u8]) -> Result<bool, Error> {
-        match self {
-            Self::Ram(map) => Ok(map.delete(key)),
-            #[cfg(target_os = "linux")]
-            Self::File(map) => map.delete(key),
-        }
+        on_either!(self.now(), map => Ok(map.delete(key)), map => map.delete(key))
     }
 
     /// Changes keys: `Some` is a record, `None` removes the key. In a file a crash leaves all of the
     /// changes or none.
     pub(crate) fn change_together(&self, changes: &[Change<'_>]) -> Result<(), Error> {
-        match self {
-            Self::Ram(map) => {
-                for &(key, record) in changes {
-                    match record {
-                        Some(record) => drop(map.put(key, record)?),
-                        None => drop(map.delete(key)),
-                    }
+        let one_by_one = |map: &TurboBlobMap| {
+            for &(key, record) in changes {
+                match record {
+                    Some(record) => drop(map.put(key, record)?),
+                    None => drop(map.delete(key)),
                 }
-                Ok(())
             }
-            #[cfg(target_os = "linux")]
-            Self::File(map) => map.change_together(changes),
-        }
+            Ok(())
+        };
+        on_either!(self.to_store()?, map => one_by_one(map), map => map.change_together(changes))
     }
 
     pub(crate) fn len(&self) -> usize {
-        on_map!(self, map => map.len())
+        on_map!(self.now(), map => map.len())
     }
 
     pub(crate) fn clear(&self) -> Result<(), Error> {
-        match self {
-            Self::Ram(map) => {
-                map.clear();
-                map.shrink_to_fit()
-            }
-            #[cfg(target_os = "linux")]
-            Self::File(map) => map.clear(),
-        }
+        let clear = |map: &TurboBlobMap| {
+            map.clear();
+            map.shrink_to_fit()
+        };
+        on_either!(self.now(), map => clear(map), map => map.clear())
     }
 
     pub(crate) fn memory(&self) -> MemoryUsage {
-        on_map!(self, map => map.memory_usage())
+        on_map!(self.now(), map => map.memory_usage())
     }
 
     /// Returns the bytes that records take, without those that were removed.
     pub(crate) fn live_bytes(&self) -> usize {
-        on_map!(self, map => {
+        on_map!(self.now(), map => {
             let stats = map.blob_stats();
             stats.placed_bytes.saturating_sub(stats.retired_bytes + stats.unsynced_bytes)
         })
@@ -156,38 +222,22 @@ impl Space {
 
     /// Makes all changes survive a power cut.
     pub(crate) fn commit(&self) -> Result<(), Error> {
-        match self {
-            Self::Ram(_) => Ok(()),
-            #[cfg(target_os = "linux")]
-            Self::File(map) => map.commit(),
-        }
+        on_either!(self.now(), _ => Ok(()), map => map.commit())
     }
 
     /// Whether changes wait for a log that is slower than they are made.
     pub(crate) fn is_behind(&self) -> bool {
-        match self {
-            Self::Ram(_) => false,
-            #[cfg(target_os = "linux")]
-            Self::File(map) => map.is_behind(),
-        }
+        on_either!(self.now(), _ => false, map => map.is_behind())
     }
 
     /// Returns how many bytes the log beside the file has.
     pub(crate) fn log_bytes(&self) -> u64 {
-        match self {
-            Self::Ram(_) => 0,
-            #[cfg(target_os = "linux")]
-            Self::File(map) => map.log_bytes(),
-        }
+        on_either!(self.now(), _ => 0, map => map.log_bytes())
     }
 
     /// Makes all changes survive a power cut, by the file alone.
     pub(crate) fn sync(&self) -> Result<(), Error> {
-        match self {
-            Self::Ram(_) => Ok(()),
-            #[cfg(target_os = "linux")]
-            Self::File(map) => map.sync(),
-        }
+        on_either!(self.now(), _ => Ok(()), map => map.sync())
     }
 
     /// Closes the file.
@@ -196,15 +246,12 @@ impl Space {
         match self {
             Self::Ram(_) => Ok(()),
             Self::File(mut map) => map.close(),
+            Self::Later(later) => later.file.into_inner().map_or(Ok(()), Self::close),
         }
     }
 
     /// Copies the map to a file, as of one moment, while it is used.
     pub(crate) fn backup(&self, path: &Path) -> Result<usize, Error> {
-        match self {
-            Self::Ram(_) => Ok(0),
-            #[cfg(target_os = "linux")]
-            Self::File(map) => map.backup(path),
-        }
+        on_either!(self.now(), _ => Ok(0), map => map.backup(path))
     }
 }

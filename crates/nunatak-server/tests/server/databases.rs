@@ -37,7 +37,6 @@ fn each_database_has_a_file() {
         assert_eq!(client.line("SELECT 3"), "-ERR DB index is out of range");
         drop((client, local));
         assert_eq!(names(folder.path()), ["data.map", "data.map.db1", "data.map.db2"]);
-        // Without a number there are as many as have files.
         let local = Local::start(&flags[..3]);
         let mut client = local.client();
         assert_eq!(get(&mut client, 0), format!("{durability}0"));
@@ -47,8 +46,13 @@ fn each_database_has_a_file() {
         assert_eq!(client.line("GET copy"), format!("{durability}2"));
         let ttl = client.line("TTL moved");
         assert!(ttl[1..].parse().is_ok_and(|ttl: i32| (900..=1000).contains(&ttl)), "{ttl}");
-        assert_eq!(client.line("SELECT 3"), "-ERR DB index is out of range");
+        // A database without keys has no file.
+        assert_eq!(get(&mut client, 9), "$-1");
+        assert_eq!([client.line("DEL key"), client.line("DBSIZE")], [":0", ":0"]);
+        assert_eq!(client.line("SELECT 16"), "-ERR DB index is out of range");
         client.run("FLUSHALL");
+        assert_eq!(client.line("SAVE"), "+OK");
+        assert!(!names(folder.path()).contains(&"data.map.db9".to_string()));
     }
 }
 
@@ -56,7 +60,11 @@ fn each_database_has_a_file() {
 fn fewer_databases_than_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = format!("--file={}", folder.path().join("data.map").display());
-    drop(Local::start(&["--threads=1", &file, "--databases=2"]));
+    let local = Local::start(&["--threads=1", &file, "--databases=2"]);
+    let mut client = local.client();
+    client.run("SELECT 1");
+    client.run("SET key 1");
+    drop((client, local));
     let refused = Server::bind(Config::parse_from(["", "--port=0", &file, "--databases=1"]));
     let error = refused.expect_err("one of them would be hidden").to_string();
     assert!(error.contains("data.map has 2 databases"), "{error}");
@@ -67,7 +75,7 @@ fn fewer_databases_than_files_are_refused() {
 fn backups_have_all_databases() {
     let folder = tempfile::tempdir().unwrap();
     let file = format!("--file={}", folder.path().join("data.map").display());
-    let local = Local::start(&["--threads=1", &file, "--databases=2"]);
+    let local = Local::start(&["--threads=1", &file]);
     let mut client = local.client();
     for db in 0..2 {
         client.run(&format!("SELECT {db}"));

@@ -342,5 +342,5 @@ fn replies_of_version_3_are_those_of_redis() {
 fn replies_from_a_file_are_those_of_redis() {
     let directory = tempfile::tempdir().unwrap();
     let flag = format!("--file={}", directory.path().join("data.map").display());
-    compare(&["--threads=1", &flag, "--databases=16"], 3, false);
+    compare(&["--threads=1", &flag], 3, false);
 }
