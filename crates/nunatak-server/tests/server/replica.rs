@@ -500,14 +500,19 @@ fn a_replica_with_a_file_is_durable() {
         let mut ours = Client::connect(address);
         assert_same(&snapshot(&mut ours, 1), &snapshot(&mut theirs, 1));
     }
-    // A file has one database.
+    // Other databases have files, too.
     for command in ["SELECT 3", "SET three 1", "SELECT 0"] {
         theirs.run(command);
     }
     let (_process, address) = serve(&file, &[&of]);
     let mut ours = Client::connect(address);
+    catch_up(&mut theirs, &mut ours);
+    assert_same(&snapshot(&mut ours, 16), &snapshot(&mut theirs, 16));
+    let few = directory.path().join("few.map");
+    let (_process, address) = serve(&few, &[&of, "--databases=2"]);
+    let mut ours = Client::connect(address);
     let why = failure(&mut ours);
-    assert_eq!(why, "key \"three\" is in database 3, and this server has 1");
+    assert_eq!(why, "key \"three\" is in database 3, and this server has 2");
     assert_eq!(ours.line("DBSIZE"), ":0");
 }
 
