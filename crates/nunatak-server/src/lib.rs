@@ -45,6 +45,7 @@ mod info;
 #[cfg(target_os = "linux")]
 mod log;
 mod metrics;
+mod numbered;
 mod protocol;
 mod pubsub;
 mod replica;

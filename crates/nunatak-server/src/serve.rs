@@ -98,7 +98,7 @@ impl fmt::Display for ServeError {
             Self::Map(path, why) => write!(f, "{}: {why}", path.display()),
             Self::Databases(path, count) => write!(
                 f,
-                "{} has {count} databases: set --databases to that at least",
+                "{} has {count} databases: set --databases to that at least (a node of a cluster has one)",
                 path.display()
             ),
             Self::NoFiles => write!(f, "--file needs Linux"),

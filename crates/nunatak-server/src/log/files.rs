@@ -12,6 +12,7 @@
 //! A state is durable before what it says begins, so a crash at any moment leaves a state that holds.
 
 use super::LogError;
+use crate::numbered;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -106,37 +107,18 @@ impl Files {
     }
 
     pub(super) fn segment(&self, number: u64) -> PathBuf {
-        let mut name = self.path.as_os_str().to_owned();
-        name.push(format!(".{number}"));
-        name.into()
+        numbered::path_of(&self.path, ".", number)
     }
 
     /// Returns the numbers of the segments that are there, in order.
     pub(super) fn segments(&self) -> Result<Vec<u64>, LogError> {
-        let read = failed("read the folder of the log");
-        let mut prefix = self.path.file_name().unwrap_or_default().to_owned();
-        prefix.push(".");
-        let mut numbers = Vec::new();
-        for entry in fs::read_dir(self.folder()).map_err(&read)? {
-            let name = entry.map_err(&read)?.file_name();
-            let rest = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
-            let number = rest.and_then(|rest| std::str::from_utf8(rest).ok()?.parse().ok());
-            numbers.extend(number.filter(|&number: &u64| self.segment(number).ends_with(&name)));
-        }
-        numbers.sort_unstable();
-        Ok(numbers)
-    }
-
-    fn folder(&self) -> &Path {
-        match self.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        }
+        numbered::numbers_of(&self.path, ".").map_err(failed("read the folder of the log"))
     }
 
     /// Makes names durable that were made or removed.
     pub(super) fn sync_names(&self) -> Result<(), LogError> {
-        let synced = File::open(self.folder()).and_then(|folder| folder.sync_all());
+        let synced =
+            File::open(numbered::folder_of(&self.path)).and_then(|folder| folder.sync_all());
         synced.map_err(failed("write the folder of the log"))
     }
 

@@ -71,7 +71,8 @@ pub(super) enum Record<'r> {
     Closed,
 }
 
-/// Not a CRC: of a record of a hundred bytes that takes three times as long.
+/// Not a CRC-32: of a hundred bytes that takes three times as long (26 ns instead of 9 on a Zen 3; of 1 KiB both
+/// take 60).
 fn checksum(position: Position, bytes: &[u8]) -> u32 {
     xxh3_64_with_seed(bytes, position.segment.rotate_left(32) ^ position.offset) as u32
 }

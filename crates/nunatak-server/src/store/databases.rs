@@ -1,38 +1,21 @@
 //! The files of several databases: the first has the name that was given, the others that name with `.db` and
 //! their number behind it.
 
+use crate::numbered;
 use std::path::{Path, PathBuf};
+
+const SUFFIX: &str = ".db";
 
 /// Returns the file of a database.
 pub(crate) fn path_of(path: &Path, db: usize) -> PathBuf {
-    if db == 0 {
-        return path.into();
-    }
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".db{db}"));
-    name.into()
+    if db == 0 { path.into() } else { numbered::path_of(path, SUFFIX, db as u64) }
 }
 
 /// Returns how many databases there are at least, since so many have files; one if none has.
 #[cfg(target_os = "linux")]
 pub(crate) fn count(path: &Path) -> std::io::Result<usize> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut prefix = path.file_name().unwrap_or_default().to_owned();
-    prefix.push(".db");
-    let mut most = 0;
-    for entry in folder.read_dir()? {
-        let name = entry?.file_name();
-        let number = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
-        let number = number.and_then(|it| std::str::from_utf8(it).ok()?.parse::<usize>().ok());
-        // No other number has this name, such as `01`.
-        if let Some(db) = number.filter(|&db| path_of(path, db).ends_with(&name)) {
-            most = most.max(db);
-        }
-    }
-    Ok(most + 1)
+    let last = numbered::numbers_of(path, SUFFIX)?.last().copied();
+    Ok(last.map_or(1, |db| (db as usize).saturating_add(1)))
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -90,6 +90,7 @@ impl Store {
     /// as there are now, and how many milliseconds they had left on average.
     pub(crate) fn expiring(&self, db: usize) -> (u64, u64) {
         let Expiring { keys, average, .. } = &self.expiring[db];
+        // Relaxed: statistics, which may be of two walks.
         let keys = keys.load(Ordering::Relaxed).min(self.spaces[db].len() as u64);
         (keys, if keys == 0 { 0 } else { average.load(Ordering::Relaxed) })
     }

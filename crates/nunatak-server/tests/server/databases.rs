@@ -1,6 +1,6 @@
 //! Databases in files: each has its own.
 
-use crate::common::{Client, Local};
+use crate::common::{Client, Local, Reply, encode};
 use clap::Parser;
 use nunatak_server::{Config, Server};
 use std::path::Path;
@@ -53,6 +53,46 @@ fn each_database_has_a_file() {
         client.run("FLUSHALL");
         assert_eq!(client.line("SAVE"), "+OK");
         assert!(!names(folder.path()).contains(&"data.map.db9".to_string()));
+    }
+}
+
+/// `COPY` holds the lock of the key that it makes in another database: of two that make the same key if it is not
+/// there, one does, also in a transaction.
+#[test]
+fn copies_to_another_database_are_alone() {
+    let local = Local::start(&["--threads=2"]);
+    let (mut one, mut other) = (local.client(), local.client());
+    one.run("SET source 1");
+    other.run("SELECT 1");
+    for round in 0..200 {
+        let keys: Vec<String> = (0..200).map(|at| format!("key:{round}:{at}")).collect();
+        let copies = keys.iter().flat_map(|key| encode(&["COPY", "source", key, "DB", "1"]));
+        let stores = keys.iter().flat_map(|key| encode(&["SETNX", key, "2"]));
+        let begins = [encode(&["MULTI"]), encode(&["EXEC"])];
+        let (copies, stores): (Vec<u8>, Vec<u8>) = (copies.collect(), stores.collect());
+        let in_transaction = round % 2 == 1;
+        let made = std::thread::scope(|scope| {
+            let one = scope.spawn(|| {
+                if !in_transaction {
+                    one.send(&copies);
+                    return keys.iter().map(|_| one.read()).collect::<Vec<_>>();
+                }
+                one.send(&[&begins[0][..], &copies, &begins[1]].concat());
+                (0..=keys.len()).for_each(|_| drop(one.read()));
+                match one.read() {
+                    Reply::Many(_, replies) => replies,
+                    other => panic!("{other:?}"),
+                }
+            });
+            other.send(&stores);
+            let other: Vec<Reply> = keys.iter().map(|_| other.read()).collect();
+            one.join().unwrap().into_iter().zip(other).collect::<Vec<_>>()
+        });
+        for (key, replies) in keys.iter().zip(made) {
+            let (yes, no) = (Reply::Line(":1".into()), Reply::Line(":0".into()));
+            let is_one = replies == (yes.clone(), no.clone()) || replies == (no, yes);
+            assert!(is_one, "{key}: {replies:?}");
+        }
     }
 }
 

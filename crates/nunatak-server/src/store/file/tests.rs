@@ -301,3 +301,24 @@ fn a_log_that_does_not_fit_is_refused() {
     };
     assert_eq!(contents(&early.open(4096).unwrap()), steps.history[1]);
 }
+
+/// The map is synced, and the first segment removed, when the log is larger than the map: not before.
+#[test]
+fn a_log_grows_as_large_as_its_map() {
+    let folder = Folder::new();
+    let sizes = Sizes { segment: 4096, least: 4096, most: 1 << 30 };
+    let map = MapFile::open_with(&folder.map(), Durability::Everysec, sizes).unwrap();
+    let size = std::fs::metadata(folder.map()).unwrap().len();
+    let first = folder.0.path().join("data.map.log.1");
+    while map.log_bytes() < size / 2 {
+        map.put(b"key", &[0; 1000]).unwrap();
+    }
+    // Each full segment has woken the thread.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(first.exists(), "{} bytes of log, {size} of the map", map.log_bytes());
+    let begin = std::time::Instant::now();
+    while first.exists() {
+        map.put(b"key", &[0; 1000]).unwrap();
+        assert!(begin.elapsed() < Duration::from_secs(60), "{} bytes of log", map.log_bytes());
+    }
+}

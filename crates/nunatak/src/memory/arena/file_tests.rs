@@ -81,6 +81,15 @@ fn places_that_this_epoch_took_back_last_are_taken_first() {
     assert!(arena.allocate(8).unwrap() >= SPAN, "no place is given out twice");
 }
 
+#[test]
+fn a_name_of_the_middle_of_a_place_moves_nothing() {
+    let (arena, _) = arena();
+    let places: Vec<usize> = (0..SPAN / 64).map(|_| arena.allocate(64).unwrap()).collect();
+    // A damaged file may name it so.
+    arena.give_back(places[7] + 24, 64);
+    assert_eq!(arena.allocate(64), Ok(places[7]));
+}
+
 /// Of few places that are in use none is kept, and those of an earlier process count.
 #[test]
 fn known_places_count_for_what_is_kept() {

@@ -311,7 +311,9 @@ impl<M: Medium> Arena<M> {
             let place = Self::place_of(offset, class);
             if !is_free_at_once && held.classes[class].keep_fresh(index, place, epoch) {
                 let mut surplus = Vec::new();
-                held.keep(class, bytes, offset, &mut surplus);
+                // A damaged file may name the middle of a place. It is given out from its begin.
+                let begin = at * SPAN + place * size_of_class(class);
+                held.keep(class, bytes, begin, &mut surplus);
                 drop(held);
                 return surplus.into_iter().for_each(|offset| self.free_kept(offset));
             }
