@@ -123,8 +123,9 @@ pub(crate) fn text(shared: &Shared, now: u64, args: Args<'_>) -> String {
     section("Cluster", &|| vec![("cluster_enabled", is_cluster.to_string())]);
     section("Keyspace", &|| Vec::new());
     if is_asked("Keyspace") {
-        for (db, space) in shared.store.spaces().iter().enumerate().filter(|it| it.1.len() > 0) {
-            let (keys, (expires, ttl)) = (space.len(), shared.store.expiring(db));
+        let keys = (0..shared.store.spaces().len()).map(|db| (db, shared.store.keys(db)));
+        for (db, keys) in keys.filter(|&(_, keys)| keys > 0) {
+            let (expires, ttl) = shared.store.expiring(db);
             let _ = write!(text, "db{db}:keys={keys},expires={expires},avg_ttl={ttl}\r\n");
         }
     }

@@ -91,9 +91,9 @@ fn counters(shared: &Shared, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result
 fn by_database(shared: &Shared, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let help = "Keys of a database";
     let mut of = encoder.encode_descriptor("keys", help, None, MetricType::Gauge)?;
-    for (db, space) in shared.store.spaces().iter().enumerate() {
+    for db in 0..shared.store.spaces().len() {
         let label = [("db", db.to_string())];
-        ConstGauge::new(space.len() as u64).encode(of.encode_family(&label)?)?;
+        ConstGauge::new(shared.store.keys(db) as u64).encode(of.encode_family(&label)?)?;
     }
     let help = "Keys of a database with a time to live, at the last walk over all keys";
     let mut of = encoder.encode_descriptor("expiring_keys", help, None, MetricType::Gauge)?;

@@ -12,7 +12,7 @@ pub(crate) fn random_below(end: usize) -> usize {
 }
 
 /// The most numbers that are chosen with repetitions.
-const MOST_REPEATED: usize = 1 << 24;
+pub(crate) const MOST_REPEATED: usize = 1 << 24;
 
 /// Chooses numbers below `len`: as many as `count` says, each at most once. A negative count allows repetitions.
 pub(crate) fn choose(len: usize, count: i64) -> impl ExactSizeIterator<Item = usize> {

@@ -288,7 +288,10 @@ impl Server {
         let ports = [address, tls_address].map(|it| it.map_or(0, |address| address.port()));
         let settings = Settings::new(&config, ports.into(), threads, spaces.len());
         let seed = crate::sample::random_below(usize::MAX) as u64;
-        let store = Store::new(spaces, seed);
+        let store = Store::new(spaces, seed).map_err(|(db, error)| {
+            let path = config.file.clone().unwrap_or_default();
+            ServeError::Data(databases::path_of(&path, db), error)
+        })?;
         let primary = config.replicaof.as_deref().and_then(Target::parse);
         let shared = Arc::new(Shared::new(store, settings, acl, (cluster, node_tls), primary));
         let link = Link::new(&shared, primary_tls);
@@ -549,7 +552,7 @@ mod tests {
             client.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
             let mut replies = [0; 1000];
             let is_late = client.read(&mut replies).is_err();
-            stripes.unlock(stripe, many, true);
+            stripes.unlock(stripe, true);
             assert_eq!(is_late, waits, "{request} {many}");
             if waits {
                 client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();

@@ -14,7 +14,6 @@ use crate::slowlog::SlowLog;
 use crate::spikes::Spikes;
 use crate::stats::Stats;
 use crate::store::record::Record;
-use crate::store::space::Space;
 use crate::store::{Store, databases};
 use parking_lot::{Mutex, RwLock};
 use rustls::ClientConfig;
@@ -261,7 +260,7 @@ impl Shared {
     fn evict(&self) -> usize {
         let policy = self.settings.policy();
         let filled: Vec<usize> =
-            (0..self.store.spaces().len()).filter(|&db| self.store.space(db).len() > 0).collect();
+            (0..self.store.spaces().len()).filter(|&db| self.store.keys(db) > 0).collect();
         if policy == Policy::NoEviction || filled.is_empty() {
             return 0;
         }
@@ -272,7 +271,8 @@ impl Shared {
         let mut victims: Vec<(u64, Vec<u8>)> = Vec::new();
         for_random_keys(self.store.space(db), |key, record| {
             let expiry = Record::read_any(record).and_then(|record| record.expiry);
-            if !policy.is_volatile() || expiry.is_some() {
+            let may_go = !policy.is_volatile() && !Record::is_hidden(record) || expiry.is_some();
+            if may_go {
                 victims.push((expiry.unwrap_or(u64::MAX), key.to_vec()));
             }
             victims.len() < SAMPLES
@@ -296,7 +296,8 @@ impl Shared {
         let (now, stripes) = (now().as_millis() as u64, &self.store.stripes);
         let victims = highest_of_part(self.store.space(db), |key, record| {
             let expires = || Record::may_expire(record);
-            (!policy.is_volatile() || expires()).then(|| ages.rank(stripes.hash(db, key), now))
+            let may_go = !policy.is_volatile() && !Record::is_hidden(record) || expires();
+            may_go.then(|| ages.rank(stripes.hash(db, key), now))
         });
         self.remove_all(db, victims.into_iter())
     }
@@ -310,7 +311,7 @@ impl Shared {
 
     /// Makes the table of uses larger if there are many keys.
     pub(crate) fn grow_ages(&self) {
-        let keys = self.store.spaces().iter().map(Space::len).sum();
+        let keys = self.store.all_keys();
         let Some(before) = self.ages() else { return };
         if let Some(grown) = before.grown(keys) {
             // What is noted meanwhile is lost. The policy may have changed meanwhile, too.

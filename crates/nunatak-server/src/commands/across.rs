@@ -1,7 +1,6 @@
 //! Commands that may change a key of another database: `COPY` and `MOVE`.
 
 use super::context::{Context, Done, Fail, NOT_INTEGER, SYNTAX, fail};
-use super::keys::copy_to_scratch;
 use super::table::{ACROSS, Command};
 use crate::protocol::numbers::parse_i64;
 use crate::protocol::request::Args;
@@ -60,12 +59,12 @@ pub(super) fn copy(context: &mut Context<'_>, args: Args<'_>) -> Done {
     if to == own && key == copy {
         return Err(SAME);
     }
-    let is_done = (replaces || !context.exists_in(to, copy) || !context.exists(key))
-        && copy_to_scratch(context, key);
-    if is_done {
-        context.put_scratch_in(to, copy)?;
+    let may_store = replaces || !context.exists_in(to, copy);
+    let copied = if may_store { context.whole(key) } else { None };
+    if let Some(whole) = &copied {
+        context.put_whole(to, copy, whole)?;
     }
-    context.reply.integer(i64::from(is_done));
+    context.reply.integer(i64::from(copied.is_some()));
     Ok(())
 }
 
@@ -76,11 +75,11 @@ pub(super) fn move_key(context: &mut Context<'_>, args: Args<'_>) -> Done {
     if to == own {
         return Err(SAME);
     }
-    let is_done = !context.exists_in(to, key) && copy_to_scratch(context, key);
-    if is_done {
-        context.put_scratch_in(to, key)?;
+    let moved = if context.exists_in(to, key) { None } else { context.whole(key) };
+    if let Some(whole) = &moved {
+        context.put_whole(to, key, whole)?;
         context.delete(key)?;
     }
-    context.reply.integer(i64::from(is_done));
+    context.reply.integer(i64::from(moved.is_some()));
     Ok(())
 }

@@ -200,7 +200,7 @@ fn wait_for_commands(context: &Context<'_>) {
     let stripes = &context.shared.store.stripes;
     for stripe in Stripes::all() {
         stripes.lock(stripe, false);
-        stripes.unlock(stripe, false, false);
+        stripes.unlock(stripe, false);
     }
 }
 

@@ -7,7 +7,10 @@ use crate::pubsub::mailbox::Wakes;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
+use crate::store::draft::Finished;
+use crate::store::hidden::{Hides, root_of};
 use crate::store::record::{Kind, Record};
+use crate::store::root::Root;
 use crate::store::space::{Change, Space};
 use crate::store::stripes::Stripes;
 use crate::timing::Timing;
@@ -23,6 +26,12 @@ pub(crate) type Done = Result<(), Fail>;
 impl Fail {
     pub(crate) fn new(text: impl Into<Cow<'static, str>>) -> Self {
         Self(text.into())
+    }
+}
+
+impl From<Hides> for Fail {
+    fn from(_: Hides) -> Self {
+        Self(Cow::Borrowed("ERR the server keeps this key for itself"))
     }
 }
 
@@ -46,6 +55,21 @@ pub(crate) const WRONG_TYPE: Fail =
 pub(crate) const NOT_INTEGER: Fail =
     Fail(Cow::Borrowed("ERR value is not an integer or out of range"));
 pub(crate) const NOT_FLOAT: Fail = Fail(Cow::Borrowed("ERR value is not a valid float"));
+
+/// Runs `f` on the bytes of a record, as a transaction will have it.
+#[inline(always)]
+pub(super) fn raw<R>(
+    shared: &Shared,
+    pending: Option<&Pending>,
+    db: usize,
+    key: &[u8],
+    f: impl FnOnce(Option<&[u8]>) -> R,
+) -> R {
+    match pending.and_then(|pending| pending.get(db, key)) {
+        Some(bytes) => f(bytes),
+        None => shared.store.space(db).get(key, f),
+    }
+}
 
 /// The context of a command.
 #[derive(Debug)]
@@ -85,13 +109,24 @@ impl Context<'_> {
         f: impl FnOnce(Option<Record<'_>>, &mut Reply<'_>, &mut Vec<u8>) -> R,
     ) -> R {
         let Self { shared, session, reply, scratch, as_of, pending, .. } = self;
-        if let Some(pending) = pending
-            && let Some(bytes) = pending.get(session.db, key)
-        {
-            return f(bytes.and_then(|it| Record::read(it, *as_of)), reply, scratch);
+        raw(shared, pending.as_ref(), session.db, key, |bytes| {
+            f(bytes.and_then(|it| Record::read(it, *as_of)), reply, scratch)
+        })
+    }
+
+    /// Runs `f` on the bytes of any record, even of one that has expired, or of a segment.
+    #[inline(always)]
+    pub(super) fn raw<R>(&self, db: usize, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> R) -> R {
+        raw(self.shared, self.pending.as_ref(), db, key, f)
+    }
+
+    /// Returns the root of the value that a key has, even if it has expired. Fails if the key is hidden.
+    #[inline(always)]
+    pub(super) fn root(&self, db: usize, key: &[u8]) -> Result<Option<Root>, Fail> {
+        match self.shared.store.may_have_segments(db) {
+            true => Ok(self.raw(db, key, root_of)?),
+            false => Ok(None),
         }
-        let space = shared.store.space(session.db);
-        space.get(key, |bytes| f(bytes.and_then(|it| Record::read(it, *as_of)), reply, scratch))
     }
 
     /// As [`view`](Self::view), for a command that reads: counts hits and misses.
@@ -170,12 +205,76 @@ impl Context<'_> {
     #[inline(always)]
     pub(crate) fn put_scratch_in(&mut self, db: usize, key: &[u8]) -> Done {
         let store = &self.shared.store;
+        let replaced = self.root(db, key)?;
+        if let Some(replaced) = replaced {
+            return self.replace(db, &[(key, Some(self.scratch.clone().as_slice()))], &[replaced]);
+        }
         if Record::may_expire(self.scratch) {
             store.note_expiring(db);
         }
         match &mut self.pending {
             None => drop(store.space(db).put(key, self.scratch)?),
             Some(pending) => pending.change(db, (key, Some(self.scratch))),
+        }
+        self.note_use(db, key);
+        self.touch(db, key);
+        Ok(())
+    }
+
+    /// Changes several keys, whose values have these roots. Segments go that no key names any more.
+    fn replace(&mut self, db: usize, changes: &[Change<'_>], roots: &[Root]) -> Done {
+        let store = &self.shared.store;
+        let records = || changes.iter().filter_map(|(_, record)| *record);
+        if records().any(Record::may_expire) {
+            store.note_expiring(db);
+        }
+        let goes = |root: &&Root| {
+            records().all(|record| Record::root_of(record).is_none_or(|kept| kept.id != root.id))
+        };
+        let gone = roots.iter().filter(goes);
+        match &mut self.pending {
+            None => {
+                if !roots.is_empty() {
+                    let of = |key| Stripes::of(store.stripes.hash(db, key));
+                    changes.iter().for_each(|(key, _)| store.stripes.escalate(of(key)));
+                }
+                store.space(db).change_together(changes)?;
+                gone.for_each(|root| store.drop_segments(db, root));
+            }
+            Some(pending) => {
+                changes.iter().for_each(|&change| pending.change(db, change));
+                gone.for_each(|&root| pending.drop_segments(db, root));
+            }
+        }
+        for (key, record) in changes {
+            if record.is_some() {
+                self.note_use(db, key);
+            }
+            self.touch(db, key);
+        }
+        Ok(())
+    }
+
+    /// Stores a set or a hash.
+    pub(super) fn put_finished(&mut self, db: usize, key: &[u8], finished: &Finished) -> Done {
+        let store = &self.shared.store;
+        let root = self.root(db, key)?;
+        let replaced = root.filter(|_| finished.replaces);
+        if finished.record.as_deref().is_some_and(Record::may_expire) {
+            store.note_expiring(db);
+        }
+        match &mut self.pending {
+            None => store.put_value(db, key, finished, replaced)?,
+            Some(pending) => {
+                for (key, record) in &finished.segments {
+                    pending.change(db, (key, record.as_deref()));
+                }
+                if let Some(record) = &finished.record {
+                    pending.change(db, (key, Some(record)));
+                }
+                pending.grow(db, finished.growth);
+                replaced.into_iter().for_each(|root| pending.drop_segments(db, root));
+            }
         }
         self.note_use(db, key);
         self.touch(db, key);
@@ -192,30 +291,24 @@ impl Context<'_> {
 
     /// Changes several keys: see [`Space::change_together`].
     pub(crate) fn change_together(&mut self, changes: &[Change<'_>]) -> Done {
-        let (db, store) = (self.session.db, &self.shared.store);
-        if changes.iter().any(|(_, record)| record.is_some_and(Record::may_expire)) {
-            store.note_expiring(db);
+        let db = self.session.db;
+        let mut roots = Vec::new();
+        for (key, _) in changes {
+            roots.extend(self.root(db, key)?);
         }
-        match &mut self.pending {
-            None => store.space(db).change_together(changes)?,
-            Some(pending) => changes.iter().for_each(|&change| pending.change(db, change)),
-        }
-        for (key, record) in changes {
-            if record.is_some() {
-                self.note_use(db, key);
-            }
-            self.touch(db, key);
-        }
-        Ok(())
+        self.replace(db, changes, &roots)
     }
 
     /// Removes a key, and returns whether it was there.
     pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool, Fail> {
         let (is_there, db) = (self.exists(key), self.session.db);
+        // A key that is hidden stays.
+        let Ok(root) = self.root(db, key) else { return Ok(false) };
         let is_removed = match &mut self.pending {
-            None => self.shared.store.space(db).delete(key)?,
+            None => self.shared.store.delete(db, key)?,
             Some(pending) => {
                 pending.change(db, (key, None));
+                root.into_iter().for_each(|root| pending.drop_segments(db, root));
                 true
             }
         };

@@ -1,6 +1,7 @@
 //! Values as bytes: `DUMP`, `RESTORE`, and `MIGRATE`, which does both at two servers.
 
 use super::Locks;
+use super::collection::Whole;
 use super::context::{Context, Done, Fail, NOT_INTEGER, SYNTAX, fail};
 use crate::protocol::client::{Answer, Connection, encode};
 use crate::protocol::numbers::parse_i64;
@@ -13,7 +14,8 @@ use std::iter::once;
 use std::time::Duration;
 
 pub(super) fn dump(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    let value = context.look(args.at(1), |record, _| record.map(rdb::encode));
+    context.look(args.at(1), |_, _| ());
+    let value = context.whole(args.at(1)).map(|whole| whole.encode());
     context.reply.bulk_or_null(value.as_deref());
     Ok(())
 }
@@ -64,7 +66,11 @@ pub(super) fn restore(context: &mut Context<'_>, args: Args<'_>) -> Done {
     };
     let base = if options.is_absolute { 0 } else { context.now };
     let expiry = (ttl > 0).then(|| ttl.saturating_add(base));
-    context.put(key, kind, expiry, &payload)?;
+    if expiry.is_some_and(|expiry| expiry <= context.as_of) {
+        context.delete(key)?;
+    } else {
+        context.put_whole(context.session.db, key, &Whole { kind, expiry, payload })?;
+    }
     context.reply.ok();
     Ok(())
 }
@@ -144,9 +150,8 @@ fn transfer<'a>(
     let (mut bytes, mut found, now) = (Vec::new(), Vec::new(), context.now);
     let name: &[u8] = if is_cluster { b"RESTORE-ASKING" } else { b"RESTORE" };
     for &key in &migrate.keys {
-        let value = context
-            .view(key, |record, _, _| record.map(|record| (rdb::encode(record), record.expiry)));
-        let Some((value, expiry)) = value else { continue };
+        let Some(whole) = context.whole(key) else { continue };
+        let (value, expiry) = (whole.encode(), whole.expiry);
         // An expiry in the next millisecond is one.
         let ttl = expiry.map_or(0, |expiry| expiry.saturating_sub(now).max(1)).to_string();
         let mut command = vec![name, key, ttl.as_bytes(), &value];

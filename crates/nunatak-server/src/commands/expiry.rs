@@ -3,7 +3,6 @@
 use super::context::{Context, Done, Fail, NOT_INTEGER, fail};
 use crate::protocol::numbers::parse_i64;
 use crate::protocol::request::Args;
-use crate::store::record::Record;
 
 /// What a time is given in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +46,7 @@ pub(super) fn deadline(text: &[u8], unit: Unit, now: u64, command: &str) -> Resu
 pub(super) fn set_expiry(context: &mut Context<'_>, key: &[u8], expiry: Option<u64>) -> Done {
     context.view(key, |record, _, scratch| {
         if let Some(record) = record {
-            Record::begin(scratch, record.kind, expiry);
-            scratch.extend_from_slice(record.payload);
+            record.copy_with(scratch, expiry);
         }
     });
     context.put_scratch(key)

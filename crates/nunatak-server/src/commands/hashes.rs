@@ -1,45 +1,12 @@
-//! Hashes. A hash is one value: its fields and their values, in the order in which they came.
+//! Hashes: fields with values. A small one has them in the order in which they came.
 
-use super::context::{Context, Done, Fail, NOT_FLOAT, NOT_INTEGER, SYNTAX, WRONG_TYPE, fail};
-use super::keys::ScanOptions;
+use super::collection::Step;
+use super::context::{Context, Done, Fail, NOT_FLOAT, NOT_INTEGER, SYNTAX, fail};
 use crate::protocol::extended::{Number, add_floats};
-use crate::protocol::numbers::{parse_i64, parse_u64};
+use crate::protocol::numbers::parse_i64;
 use crate::protocol::reply::Reply;
 use crate::protocol::request::Args;
-use crate::sample::{choose, random_below};
-use crate::store::record::{Kind, Record, push_item};
-use std::collections::HashMap;
-
-/// Writes a hash with some fields changed to the scratch buffer; returns how many fields are new.
-fn write_with<'f>(
-    record: Option<Record<'_>>,
-    scratch: &mut Vec<u8>,
-    pairs: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
-) -> usize {
-    Record::begin(scratch, Kind::Hash, record.and_then(|record| record.expiry));
-    // The last value of a field counts, and a new field has the place of its first mention.
-    let mut changes: HashMap<&[u8], &[u8]> = pairs.clone().collect();
-    let present = record.iter().flat_map(|record| record.pairs());
-    for (field, value) in present {
-        push_item(scratch, field);
-        push_item(scratch, changes.remove(field).unwrap_or(value));
-    }
-    let new = changes.len();
-    for (field, _) in pairs {
-        if let Some(value) = changes.remove(field) {
-            push_item(scratch, field);
-            push_item(scratch, value);
-        }
-    }
-    new
-}
-
-fn check(record: Option<Record<'_>>) -> Done {
-    match record {
-        Some(record) if record.kind != Kind::Hash => Err(WRONG_TYPE),
-        _ => Ok(()),
-    }
-}
+use crate::store::record::{Kind, members};
 
 /// Sets fields; returns how many are new.
 fn set_fields(context: &mut Context<'_>, args: Args<'_>) -> Result<usize, Fail> {
@@ -47,12 +14,12 @@ fn set_fields(context: &mut Context<'_>, args: Args<'_>) -> Result<usize, Fail> 
         let name = String::from_utf8_lossy(args.at(0)).to_ascii_lowercase();
         return Err(Fail::new(format!("ERR wrong number of arguments for '{name}' command")));
     }
-    let new = context.view(args.at(1), |record, _, scratch| {
-        check(record)?;
-        let pairs = (2..args.len()).step_by(2).map(|at| (args.at(at), args.at(at + 1)));
-        Ok::<_, Fail>(write_with(record, scratch, pairs))
-    })?;
-    context.put_scratch(args.at(1))?;
+    let mut draft = context.draft(args.at(1), Kind::Hash)?;
+    let mut load = context.loader();
+    let pairs = (2..args.len()).step_by(2).map(|at| (args.at(at), args.at(at + 1)));
+    let new = pairs.filter(|(field, value)| draft.set(&mut load, field, value)).count();
+    drop(load);
+    context.store_draft(args.at(1), draft)?;
     Ok(new)
 }
 
@@ -69,33 +36,27 @@ pub(super) fn hmset(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 pub(super) fn hsetnx(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    let is_new = context.view(args.at(1), |record, _, scratch| {
-        check(record)?;
-        let is_new = record.is_none_or(|record| record.field(args.at(2)).is_none());
-        if is_new {
-            write_with(record, scratch, [(args.at(2), args.at(3))].into_iter());
-        }
-        Ok::<_, Fail>(is_new)
-    })?;
+    let mut draft = context.draft(args.at(1), Kind::Hash)?;
+    let mut load = context.loader();
+    let is_new = draft.get(&mut load, args.at(2)).is_none();
     if is_new {
-        context.put_scratch(args.at(1))?;
+        draft.set(&mut load, args.at(2), args.at(3));
+    }
+    drop(load);
+    if is_new {
+        context.store_draft(args.at(1), draft)?;
     }
     context.reply.integer(i64::from(is_new));
     Ok(())
 }
 
 pub(super) fn hget(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    context.look_at(args.at(1), Kind::Hash, |record, reply| {
-        reply.bulk_or_null(record.and_then(|record| record.field(args.at(2))));
-    })
+    context.member(args.at(1), Kind::Hash, args.at(2), |value, reply| reply.bulk_or_null(value))
 }
 
 pub(super) fn hmget(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    context.look_at(args.at(1), Kind::Hash, |record, reply| {
-        reply.array(args.len() - 2);
-        for field in args.from(2) {
-            reply.bulk_or_null(record.and_then(|record| record.field(field)));
-        }
+    context.some_members(args.at(1), Kind::Hash, args.from(2), |value, reply| {
+        reply.bulk_or_null(value);
     })
 }
 
@@ -106,10 +67,12 @@ fn reply_all(
     begin: impl FnOnce(&mut Reply<'_>, usize),
     mut write: impl FnMut(&mut Reply<'_>, &[u8], &[u8]),
 ) -> Done {
-    context.look_at(key, Kind::Hash, |record, reply| {
-        let pairs = || record.iter().flat_map(|record| record.pairs());
-        begin(reply, pairs().count());
-        pairs().for_each(|(field, value)| write(reply, field, value));
+    let mut begin = Some(begin);
+    context.visit(key, Kind::Hash, |step, reply| match step {
+        Step::Count(count) => begin.take().into_iter().for_each(|begin| begin(reply, count)),
+        Step::Items(items) => members(Kind::Hash, items).for_each(|(field, value)| {
+            write(reply, field, value);
+        }),
     })
 }
 
@@ -144,44 +107,32 @@ pub(super) fn hvals(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 pub(super) fn hlen(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    reply_all(context, args.at(1), |reply, len| reply.count(len), |_, _, _| {})
+    let count = context.count(args.at(1), Kind::Hash)?;
+    context.reply.count(count);
+    Ok(())
 }
 
 pub(super) fn hexists(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    context.look_at(args.at(1), Kind::Hash, |record, reply| {
-        let field = record.and_then(|record| record.field(args.at(2)));
-        reply.integer(i64::from(field.is_some()));
+    context.member(args.at(1), Kind::Hash, args.at(2), |value, reply| {
+        reply.integer(i64::from(value.is_some()));
     })
 }
 
 pub(super) fn hstrlen(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    context.look_at(args.at(1), Kind::Hash, |record, reply| {
-        reply.count(record.and_then(|record| record.field(args.at(2))).map_or(0, <[u8]>::len));
+    context.member(args.at(1), Kind::Hash, args.at(2), |value, reply| {
+        reply.count(value.map_or(0, <[u8]>::len));
     })
 }
 
 pub(super) fn hdel(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    let (mut removed, mut left) = (0, 0);
-    context.view(args.at(1), |record, _, scratch| {
-        check(record)?;
-        Record::begin(scratch, Kind::Hash, record.and_then(|record| record.expiry));
-        for (field, value) in record.iter().flat_map(|record| record.pairs()) {
-            if args.from(2).any(|gone| gone == field) {
-                removed += 1;
-            } else {
-                left += 1;
-                push_item(scratch, field);
-                push_item(scratch, value);
-            }
-        }
-        Ok::<_, Fail>(())
-    })?;
-    match (removed, left) {
-        (0, _) => {}
-        (_, 0) => drop(context.delete(args.at(1))?),
-        _ => context.put_scratch(args.at(1))?,
+    let mut draft = context.draft(args.at(1), Kind::Hash)?;
+    let mut load = context.loader();
+    let removed = args.from(2).filter(|field| draft.remove(&mut load, field)).count();
+    drop(load);
+    if removed > 0 {
+        context.store_draft(args.at(1), draft)?;
     }
-    context.reply.integer(removed);
+    context.reply.count(removed);
     Ok(())
 }
 
@@ -191,13 +142,12 @@ fn change_field(
     args: Args<'_>,
     f: impl FnOnce(Option<&[u8]>) -> Result<String, Fail>,
 ) -> Result<String, Fail> {
-    let text = context.view(args.at(1), |record, _, scratch| {
-        check(record)?;
-        let text = f(record.and_then(|record| record.field(args.at(2))))?;
-        write_with(record, scratch, [(args.at(2), text.as_bytes())].into_iter());
-        Ok::<_, Fail>(text)
-    })?;
-    context.put_scratch(args.at(1))?;
+    let mut draft = context.draft(args.at(1), Kind::Hash)?;
+    let mut load = context.loader();
+    let text = f(draft.get(&mut load, args.at(2)))?;
+    draft.set(&mut load, args.at(2), text.as_bytes());
+    drop(load);
+    context.store_draft(args.at(1), draft)?;
     Ok(text)
 }
 
@@ -245,52 +195,27 @@ pub(super) fn hrandfield(context: &mut Context<'_>, args: Args<'_>) -> Done {
     if with_values && count.is_some_and(|count| count.unsigned_abs() > i64::MAX as u64 / 2) {
         return fail!("ERR value is out of range");
     }
-    context.look_at(args.at(1), Kind::Hash, |record, reply| {
-        let all: Vec<(&[u8], &[u8])> = record.iter().flat_map(|it| it.pairs()).collect();
-        let Some(count) = count else {
-            return match all.is_empty() {
-                true => reply.null(),
-                false => reply.bulk(all[random_below(all.len())].0),
-            };
-        };
-        let chosen = choose(all.len(), count);
-        // Version 3 of the protocol has an array for each pair.
-        let nests = with_values && reply.is_resp3;
-        reply.array(if with_values && !nests { 2 * chosen.len() } else { chosen.len() });
-        for (field, value) in chosen.map(|at| all[at]) {
-            if nests {
-                reply.array(2);
-            }
-            reply.bulk(field);
-            if with_values {
-                reply.bulk(value);
-            }
+    let chosen = context.random_members(args.at(1), Kind::Hash, count)?;
+    let reply = &mut context.reply;
+    if count.is_none() {
+        reply.bulk_or_null(chosen.first().map(|(field, _)| field.as_slice()));
+        return Ok(());
+    }
+    // Version 3 of the protocol has an array for each pair.
+    let nests = with_values && reply.is_resp3;
+    reply.array(if with_values && !nests { 2 * chosen.len() } else { chosen.len() });
+    for (field, value) in &chosen {
+        if nests {
+            reply.array(2);
         }
-    })
+        reply.bulk(field);
+        if with_values {
+            reply.bulk(value);
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn hscan(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    if parse_u64(args.at(2)).is_none() {
-        return fail!("ERR invalid cursor");
-    }
-    // A key that is not there has no members, whatever is asked for.
-    if context.look_at(args.at(1), Kind::Hash, |record, _| record.is_none())? {
-        context.reply.array(2);
-        context.reply.text("0");
-        context.reply.array(0);
-        return Ok(());
-    }
-    let options = ScanOptions::read(args, 3, false)?;
-    // All fields at once: they are one value.
-    context.look_at(args.at(1), Kind::Hash, |record, reply| {
-        let pairs =
-            || record.iter().flat_map(|it| it.pairs()).filter(|(field, _)| options.matches(field));
-        reply.array(2);
-        reply.text("0");
-        reply.array(2 * pairs().count());
-        pairs().for_each(|(field, value)| {
-            reply.bulk(field);
-            reply.bulk(value);
-        });
-    })
+    context.scan_members(args, Kind::Hash)
 }

@@ -1,10 +1,11 @@
 //! Keys, whatever their values are.
 
+use super::collection::Whole;
 use super::context::{Context, Done, NOT_INTEGER, SYNTAX, fail};
 use crate::protocol::glob;
 use crate::protocol::numbers::{parse_i64, parse_u64};
 use crate::protocol::request::Args;
-use crate::store::record::{Kind, Record};
+use crate::store::record::{Items, Kind, Record, members};
 
 pub(super) fn del(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let mut count = 0;
@@ -30,12 +31,12 @@ pub(super) fn key_type(context: &mut Context<'_>, args: Args<'_>) -> Done {
     Ok(())
 }
 
-/// Copies a key's record to the scratch buffer, and returns whether the key is there.
-pub(super) fn copy_to_scratch(context: &mut Context<'_>, key: &[u8]) -> bool {
+/// Copies a key's record to the scratch buffer, and returns whether the key is there. Items in segments are not
+/// copied.
+fn copy_to_scratch(context: &mut Context<'_>, key: &[u8]) -> bool {
     context.view(key, |record, _, scratch| {
         if let Some(record) = record {
-            Record::begin(scratch, record.kind, record.expiry);
-            scratch.extend_from_slice(record.payload);
+            record.copy_with(scratch, record.expiry);
         }
         record.is_some()
     })
@@ -101,8 +102,7 @@ pub(super) fn keys(context: &mut Context<'_>, args: Args<'_>) -> Done {
         }
     })?;
     context.reply.array(count);
-    let record = Record { kind: Kind::Set, expiry: None, payload: &all };
-    record.items().for_each(|key| context.reply.bulk(key));
+    Items::of(&all).for_each(|key| context.reply.bulk(key));
     Ok(())
 }
 
@@ -172,7 +172,7 @@ pub(super) fn scan(context: &mut Context<'_>, args: Args<'_>) -> Done {
         let are_more = space.read(|guard| {
             guard.read_part(part, &mut |word, key, record| {
                 let word = word >> (u64::BITS - WORD_BITS);
-                if word >= least {
+                if word >= least && !Record::is_hidden(record) {
                     let living = Record::read(record, context.now).filter(|record| {
                         options.kind.is_none_or(|kind| {
                             kind.eq_ignore_ascii_case(record.kind.name().as_bytes())
@@ -215,8 +215,9 @@ pub(super) fn scan(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 pub(super) fn dbsize(context: &mut Context<'_>, _: Args<'_>) -> Done {
-    let len = context.whole_space()?.len();
-    context.reply.count(len);
+    context.write_pending()?;
+    let keys = context.shared.store.keys(context.session.db);
+    context.reply.count(keys);
     Ok(())
 }
 
@@ -229,7 +230,7 @@ fn flush(context: &mut Context<'_>, args: Args<'_>, dbs: std::ops::Range<usize>)
     for db in dbs.clone() {
         let watched = |key: &[u8]| store.space(db).get(key, |record| record.is_some());
         store.watches.touch_all(|watch| watch.db == db && watched(&watch.key));
-        store.space(db).clear()?;
+        store.clear(db)?;
     }
     context.is_changed = true;
     context.reply.ok();
@@ -257,21 +258,39 @@ fn uses(context: &Context<'_>, key: &[u8]) -> (Option<i64>, Option<i64>) {
     }
 }
 
+/// The most members, and bytes of one, that Redis has in its short encodings.
+const MOST_INTSET: usize = 512;
+const MOST_LISTPACK: usize = 128;
+const MOST_ITEM: usize = 64;
+
+/// Returns how Redis would have a value in memory.
+fn encoding_of(context: &mut Context<'_>, key: &[u8]) -> Option<&'static str> {
+    let (kind, is_long) = context.view(key, |record, _, _| {
+        record.map(|it| (it.kind, it.root().is_some_and(|it| it.members > MOST_INTSET as u64)))
+    })?;
+    if is_long {
+        return Some("hashtable");
+    }
+    let Whole { payload, .. } = context.whole(key)?;
+    let mut all = members(kind, &payload);
+    let count = if kind == Kind::String { 0 } else { all.clone().count() };
+    let is_short = |(item, value): (&[u8], &[u8])| item.len().max(value.len()) <= MOST_ITEM;
+    Some(match kind {
+        Kind::String if parse_i64(&payload).is_some() => "int",
+        Kind::String if payload.len() <= 44 => "embstr",
+        Kind::String => "raw",
+        Kind::Set if count <= MOST_INTSET && all.all(|it| parse_i64(it.0).is_some()) => "intset",
+        Kind::Hash if count <= MOST_LISTPACK && all.all(is_short) => "listpack",
+        Kind::Set | Kind::Hash => "hashtable",
+    })
+}
+
 pub(super) fn object(context: &mut Context<'_>, args: Args<'_>) -> Done {
     if args.len() != 3 {
         return Err(super::unknown_subcommand(args));
     }
     // It is no use of the key.
-    let encoding = context.view(args.at(2), |record, _, _| {
-        record.map(|record| match record.kind {
-            Kind::String if parse_i64(record.payload).is_some() => "int",
-            Kind::String if record.payload.len() <= 44 => "embstr",
-            Kind::String => "raw",
-            Kind::Set if record.items().all(|item| parse_i64(item).is_some()) => "intset",
-            Kind::Set => "hashtable",
-            Kind::Hash => "listpack",
-        })
-    });
+    let encoding = encoding_of(context, args.at(2));
     let Some(encoding) = encoding else {
         context.reply.null();
         return Ok(());

@@ -6,6 +6,7 @@ mod across;
 pub(crate) mod categories;
 mod clients;
 mod cluster;
+mod collection;
 mod connection;
 pub(crate) mod context;
 mod docs;
@@ -38,23 +39,24 @@ use table::{ALL_KEYS, AT_ONCE, Command, DENY_OOM, IN_PUBSUB, NO_AUTH, SUBCOMMAND
 
 /// How often a read is repeated before it takes locks.
 const ATTEMPTS: usize = 16;
+/// A reply of so many bytes is not written a third time.
+const LONG_REPLY: usize = 64 << 10;
 
 /// Locks of stripes, which end with this.
 #[derive(Debug)]
 pub(crate) struct Locks<'s> {
     stripes: &'s Stripes,
     held: &'s [u32],
-    /// Whether the change is one of several keys.
-    many: bool,
     pub(crate) is_changed: bool,
 }
 
 impl<'s> Locks<'s> {
-    /// Takes the locks of these stripes, which are in order and differ.
+    /// Takes the locks of these stripes, which are in order and differ. `many`: the change is one of several
+    /// keys.
     #[inline(always)]
     pub(crate) fn take(stripes: &'s Stripes, held: &'s [u32], many: bool) -> Self {
         held.iter().for_each(|&stripe| stripes.lock(stripe, many));
-        Self { stripes, held, many, is_changed: false }
+        Self { stripes, held, is_changed: false }
     }
 }
 
@@ -62,7 +64,7 @@ impl Drop for Locks<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         for &stripe in self.held {
-            self.stripes.unlock(stripe, self.many, self.is_changed);
+            self.stripes.unlock(stripe, self.is_changed);
         }
     }
 }
@@ -348,8 +350,12 @@ fn run_reading(context: &mut Context<'_>, command: &Command, args: Args<'_>, of:
         if seen.iter().all(|&seen| stripes.end_read(seen, are_many)) {
             return done;
         }
+        let is_long = context.reply.out.len() - start > LONG_REPLY;
         context.reply.out.truncate(start);
         (context.hits, context.misses) = counted;
+        if is_long {
+            break;
+        }
     }
     run_locked(context, command, args, of, false)
 }

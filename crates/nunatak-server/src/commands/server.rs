@@ -6,6 +6,8 @@ use super::{categories, docs};
 use crate::protocol::glob;
 use crate::protocol::request::Args;
 use crate::shared::SaveError;
+use crate::store::record::Record;
+use crate::store::root::Root;
 
 pub(super) fn info(context: &mut Context<'_>, args: Args<'_>) -> Done {
     let text = crate::info::text(context.shared, context.now, args);
@@ -134,8 +136,19 @@ pub(super) fn memory(context: &mut Context<'_>, args: Args<'_>) -> Done {
     }
     let key = args.at(2);
     super::cluster::check_names(context, std::iter::once(key))?;
-    let bytes = context.whole_space()?.get(key, |record| {
-        record.map(|record| (record.len() + key.len() + LENGTHS).next_multiple_of(8) + SLOT)
+    let space = context.whole_space()?;
+    let of =
+        |key: &[u8], record: &[u8]| (record.len() + key.len() + LENGTHS).next_multiple_of(8) + SLOT;
+    let found = space.get(key, |record| {
+        let record = record.filter(|record| !Record::is_hidden(record))?;
+        Some((of(key, record), Record::root_of(record)))
+    });
+    let bytes = found.map(|(bytes, root)| {
+        let segments = root.iter().flat_map(Root::keys);
+        bytes
+            + segments
+                .map(|key| space.get(&key, |it| it.map_or(0, |it| of(&key, it))))
+                .sum::<usize>()
     });
     match bytes {
         Some(bytes) => context.reply.count(bytes),

@@ -1,111 +1,69 @@
-//! Sets. A set is one value: its members, in the order in which they came.
+//! Sets. A small one has its members in the order in which they came.
 
-use super::context::{Context, Done, Fail, NOT_INTEGER, SYNTAX, WRONG_TYPE, fail};
-use super::keys::ScanOptions;
-use crate::protocol::numbers::{parse_i64, parse_u64};
+use super::collection::{Source, Step};
+use super::context::{Context, Done, Fail, NOT_INTEGER, SYNTAX, fail};
+use crate::protocol::numbers::parse_i64;
 use crate::protocol::request::Args;
-use crate::sample::{choose, random_below};
-use crate::store::record::{Kind, Record, push_item};
+use crate::store::draft::Draft;
+use crate::store::record::{Kind, members, push_item};
 use std::collections::HashSet;
 
 type Members = Vec<Vec<u8>>;
 
-/// Copies the members of a set; an absent key has none.
-fn members(context: &mut Context<'_>, key: &[u8]) -> Result<Members, Fail> {
-    context.view(key, |record, _, _| match record {
-        Some(record) if record.kind != Kind::Set => Err(WRONG_TYPE),
-        record => Ok(record.iter().flat_map(|it| it.items()).map(<[u8]>::to_vec).collect()),
-    })
-}
-
-/// Stores a set. One without members is removed. Keeps the time to live if `keeps`.
-fn store<'m>(
-    context: &mut Context<'_>,
-    key: &[u8],
-    keeps: bool,
-    members: impl IntoIterator<Item = &'m [u8]>,
-) -> Done {
-    let expiry = context.head(key).and_then(|(_, expiry)| expiry).filter(|_| keeps);
-    let mut members = members.into_iter().peekable();
-    if members.peek().is_none() {
-        context.delete(key)?;
-        return Ok(());
-    }
-    Record::begin(context.scratch, Kind::Set, expiry);
-    members.for_each(|member| push_item(context.scratch, member));
-    context.put_scratch(key)
+/// Stores a set in place of what was there. One without members is removed.
+fn store(context: &mut Context<'_>, key: &[u8], members: &Members) -> Done {
+    let mut payload = Vec::new();
+    members.iter().for_each(|member| push_item(&mut payload, member));
+    let admits = context.shared.store.admits_segments(context.session.db);
+    context.store_draft(key, Draft::of_payload((Kind::Set, None), &payload, admits))
 }
 
 pub(super) fn sadd(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    let key = args.at(1);
-    let mut added = 0;
-    context.view(key, |record, _, scratch| {
-        if record.is_some_and(|record| record.kind != Kind::Set) {
-            return Err(WRONG_TYPE);
-        }
-        Record::begin(scratch, Kind::Set, record.and_then(|record| record.expiry));
-        scratch.extend_from_slice(record.map_or(&[][..], |record| record.payload));
-        let present = || record.iter().flat_map(|record| record.items());
-        if args.len() == 3 {
-            if present().all(|member| member != args.at(2)) {
-                push_item(scratch, args.at(2));
-                added += 1;
-            }
-            return Ok(());
-        }
-        let mut present: HashSet<&[u8]> = present().collect();
-        for member in args.from(2).filter(|member| present.insert(member)) {
-            push_item(scratch, member);
-            added += 1;
-        }
-        Ok(())
-    })?;
+    let mut draft = context.draft(args.at(1), Kind::Set)?;
+    let mut load = context.loader();
+    let added = args.from(2).filter(|member| draft.set(&mut load, member, &[])).count();
+    drop(load);
     if added > 0 {
-        context.put_scratch(key)?;
+        context.store_draft(args.at(1), draft)?;
     }
-    context.reply.integer(added);
+    context.reply.count(added);
     Ok(())
 }
 
 pub(super) fn srem(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    let old = members(context, args.at(1))?;
-    let gone: HashSet<&[u8]> = args.from(2).collect();
-    let left: Vec<&[u8]> =
-        old.iter().map(Vec::as_slice).filter(|member| !gone.contains(member)).collect();
-    let removed = old.len() - left.len();
+    let mut draft = context.draft(args.at(1), Kind::Set)?;
+    let mut load = context.loader();
+    let removed = args.from(2).filter(|member| draft.remove(&mut load, member)).count();
+    drop(load);
     if removed > 0 {
-        store(context, args.at(1), true, left)?;
+        context.store_draft(args.at(1), draft)?;
     }
     context.reply.count(removed);
     Ok(())
 }
 
 pub(super) fn sismember(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    context.look_at(args.at(1), Kind::Set, |record, reply| {
-        let mut members = record.iter().flat_map(|record| record.items());
-        reply.integer(i64::from(members.any(|member| member == args.at(2))));
+    context.member(args.at(1), Kind::Set, args.at(2), |value, reply| {
+        reply.integer(i64::from(value.is_some()));
     })
 }
 
 pub(super) fn smismember(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    context.look_at(args.at(1), Kind::Set, |record, reply| {
-        let members: HashSet<&[u8]> = record.iter().flat_map(|record| record.items()).collect();
-        reply.array(args.len() - 2);
-        args.from(2).for_each(|member| reply.integer(i64::from(members.contains(member))));
+    context.some_members(args.at(1), Kind::Set, args.from(2), |value, reply| {
+        reply.integer(i64::from(value.is_some()));
     })
 }
 
 pub(super) fn scard(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    context.look_at(args.at(1), Kind::Set, |record, reply| {
-        reply.count(record.map_or(0, |record| record.items().count()));
-    })
+    let count = context.count(args.at(1), Kind::Set)?;
+    context.reply.count(count);
+    Ok(())
 }
 
 pub(super) fn smembers(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    context.look_at(args.at(1), Kind::Set, |record, reply| {
-        let members = || record.iter().flat_map(|record| record.items());
-        reply.set(members().count());
-        members().for_each(|member| reply.bulk(member));
+    context.visit(args.at(1), Kind::Set, |step, reply| match step {
+        Step::Count(count) => reply.set(count),
+        Step::Items(items) => members(Kind::Set, items).for_each(|(it, _)| reply.bulk(it)),
     })
 }
 
@@ -122,10 +80,24 @@ pub(super) fn spop(context: &mut Context<'_>, args: Args<'_>) -> Done {
     }
     let key = args.at(1);
     let count = if args.len() == 3 { Some(positive(args.at(2))?) } else { None };
-    let mut old = members(context, key)?;
+    let mut draft = context.draft(key, Kind::Set)?;
     let mut gone = Vec::new();
-    while gone.len() < count.unwrap_or(1) && !old.is_empty() {
-        gone.push(old.swap_remove(random_below(old.len())));
+    if count.is_some_and(|count| count as u64 >= draft.len()) {
+        // All of them.
+        gone = context.source(key)?.map_or_else(Vec::new, |source| context.members_of(&source));
+        context.delete(key)?;
+    } else {
+        let mut load = context.loader();
+        while gone.len() < count.unwrap_or(1)
+            && let Some((member, _)) = draft.random(&mut load)
+        {
+            draft.remove(&mut load, &member);
+            gone.push(member);
+        }
+        drop(load);
+        if !gone.is_empty() {
+            context.store_draft(key, draft)?;
+        }
     }
     match (count, gone.first()) {
         (None, member) => context.reply.bulk_or_null(member.map(Vec::as_slice)),
@@ -133,9 +105,6 @@ pub(super) fn spop(context: &mut Context<'_>, args: Args<'_>) -> Done {
             context.reply.set(gone.len());
             gone.iter().for_each(|member| context.reply.bulk(member));
         }
-    }
-    if !gone.is_empty() {
-        store(context, key, true, old.iter().map(Vec::as_slice))?;
     }
     Ok(())
 }
@@ -146,17 +115,14 @@ pub(super) fn srandmember(context: &mut Context<'_>, args: Args<'_>) -> Done {
     }
     let count =
         if args.len() == 3 { Some(parse_i64(args.at(2)).ok_or(NOT_INTEGER)?) } else { None };
-    let all = members(context, args.at(1))?;
+    let chosen = context.random_members(args.at(1), Kind::Set, count)?;
     let reply = &mut context.reply;
-    match count {
-        None if all.is_empty() => reply.null(),
-        None => reply.bulk(&all[random_below(all.len())]),
-        Some(count) => {
-            let chosen = choose(all.len(), count);
-            reply.array(chosen.len());
-            chosen.for_each(|at| reply.bulk(&all[at]));
-        }
+    if count.is_none() {
+        reply.bulk_or_null(chosen.first().map(|(member, _)| member.as_slice()));
+        return Ok(());
     }
+    reply.array(chosen.len());
+    chosen.iter().for_each(|(member, _)| reply.bulk(member));
     Ok(())
 }
 
@@ -166,19 +132,22 @@ pub(super) fn smove(context: &mut Context<'_>, args: Args<'_>) -> Done {
         context.reply.integer(0);
         return Ok(());
     }
-    let (mut source, mut target) = (members(context, from)?, members(context, to)?);
-    let place = source.iter().position(|it| it == member);
-    if let Some(place) = place
-        && from != to
-    {
-        source.remove(place);
-        store(context, from, true, source.iter().map(Vec::as_slice))?;
-        if target.iter().all(|it| it != member) {
-            target.push(member.to_vec());
-            store(context, to, true, target.iter().map(Vec::as_slice))?;
+    let (mut source, mut target) = (context.draft(from, Kind::Set)?, context.draft(to, Kind::Set)?);
+    let mut load = context.loader();
+    let is_there = source.get(&mut load, member).is_some();
+    let is_moved = is_there && from != to;
+    let is_new = is_moved && target.set(&mut load, member, &[]);
+    if is_moved {
+        source.remove(&mut load, member);
+    }
+    drop(load);
+    if is_moved {
+        context.store_draft(from, source)?;
+        if is_new {
+            context.store_draft(to, target)?;
         }
     }
-    context.reply.integer(i64::from(place.is_some()));
+    context.reply.integer(i64::from(is_there));
     Ok(())
 }
 
@@ -192,27 +161,48 @@ enum Of {
 
 fn combine<'a>(
     context: &mut Context<'_>,
-    mut keys: impl Iterator<Item = &'a [u8]>,
+    keys: impl Iterator<Item = &'a [u8]>,
     of: Of,
 ) -> Result<Members, Fail> {
-    let mut result = match keys.next() {
-        Some(key) => members(context, key)?,
-        None => return Ok(Vec::new()),
-    };
+    let mut sources = Vec::new();
     for key in keys {
-        let next = members(context, key)?;
-        match of {
-            Of::Union => {
-                let present: HashSet<Vec<u8>> = result.iter().cloned().collect();
-                result.extend(next.into_iter().filter(|member| !present.contains(member)));
+        sources.push(context.source(key)?);
+    }
+    match of {
+        Of::Union => {
+            let mut all: Vec<Members> =
+                sources.iter().flatten().map(|source| context.members_of(source)).collect();
+            if all.len() == 1 {
+                return Ok(all.remove(0));
             }
-            _ => {
-                let next: HashSet<Vec<u8>> = next.into_iter().collect();
-                result.retain(|member| next.contains(member) == (of == Of::Intersection));
+            let (mut once, mut union) = (HashSet::new(), Vec::new());
+            for member in all.into_iter().flatten() {
+                if once.insert(member.clone()) {
+                    union.push(member);
+                }
             }
+            Ok(union)
+        }
+        Of::Difference => {
+            let mut sources = sources.into_iter();
+            let Some(first) = sources.next().flatten() else { return Ok(Vec::new()) };
+            let others: Vec<Source> = sources.flatten().collect();
+            let mut left = context.members_of(&first);
+            left.retain(|member| others.iter().all(|other| !context.has(other, member)));
+            Ok(left)
+        }
+        Of::Intersection => {
+            let all: Option<Vec<Source>> = sources.into_iter().collect();
+            let mut all = all.unwrap_or_default();
+            // Members of the smallest are looked up in the others.
+            let smallest = all.iter().enumerate().min_by_key(|(_, source)| source.len());
+            let Some((at, _)) = smallest else { return Ok(Vec::new()) };
+            let smallest = all.swap_remove(at);
+            let mut common = context.members_of(&smallest);
+            common.retain(|member| all.iter().all(|other| context.has(other, member)));
+            Ok(common)
         }
     }
-    Ok(result)
 }
 
 fn reply_combined(context: &mut Context<'_>, args: Args<'_>, of: Of) -> Done {
@@ -224,7 +214,7 @@ fn reply_combined(context: &mut Context<'_>, args: Args<'_>, of: Of) -> Done {
 
 fn store_combined(context: &mut Context<'_>, args: Args<'_>, of: Of) -> Done {
     let members = combine(context, args.from(2), of)?;
-    store(context, args.at(1), false, members.iter().map(Vec::as_slice))?;
+    store(context, args.at(1), &members)?;
     context.reply.count(members.len());
     Ok(())
 }
@@ -283,24 +273,5 @@ pub(super) fn sdiffstore(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 pub(super) fn sscan(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    if parse_u64(args.at(2)).is_none() {
-        return fail!("ERR invalid cursor");
-    }
-    // A key that is not there has no members, whatever is asked for.
-    if context.look_at(args.at(1), Kind::Set, |record, _| record.is_none())? {
-        context.reply.array(2);
-        context.reply.text("0");
-        context.reply.array(0);
-        return Ok(());
-    }
-    let options = ScanOptions::read(args, 3, false)?;
-    // All members at once: they are one value.
-    context.look_at(args.at(1), Kind::Set, |record, reply| {
-        let members =
-            || record.iter().flat_map(|it| it.items()).filter(|member| options.matches(member));
-        reply.array(2);
-        reply.text("0");
-        reply.array(members().count());
-        members().for_each(|member| reply.bulk(member));
-    })
+    context.scan_members(args, Kind::Set)
 }

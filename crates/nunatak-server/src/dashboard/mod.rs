@@ -122,7 +122,7 @@ fn since(query: &str) -> u64 {
 }
 
 fn keys(shared: &Shared) -> impl Iterator<Item = usize> {
-    shared.store.spaces().iter().map(Space::len)
+    (0..shared.store.spaces().len()).map(|db| shared.store.keys(db))
 }
 
 impl Dashboard {

@@ -28,6 +28,7 @@ pub(crate) fn run(shared: &Shared) {
         std::thread::sleep(PERIOD);
         shared.run_backup();
         shared.grow_ages();
+        shared.store.make_marks();
         if let Some(cluster) = &shared.cluster
             && let Err(error) = cluster.reload()
         {

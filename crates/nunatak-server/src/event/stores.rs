@@ -34,7 +34,7 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         for &stripe in &self.held {
-            self.stripes.unlock(stripe, false, self.is_changed);
+            self.stripes.unlock(stripe, self.is_changed);
         }
     }
 }
@@ -74,6 +74,13 @@ impl Run<'_> {
             Record::push_head(&mut scratch, Kind::String, None);
             scratch.extend_from_slice(value);
             ends.push(scratch.len());
+        }
+        // A value in segments, or a hidden key, is for a command by itself.
+        if store.may_have_segments(db) {
+            let is_plain = |key| store.root(db, key) == Ok(None);
+            ends.truncate(
+                keys.iter().zip(&ends).take_while(|((key, ..), _)| is_plain(key)).count(),
+            );
         }
         keys.truncate(ends.len());
         let cluster = shared.cluster.as_ref();

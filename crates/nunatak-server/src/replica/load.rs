@@ -5,9 +5,11 @@ use super::source::Source;
 use super::{Replica, Stage};
 use crate::commands::Locks;
 use crate::shared::Shared;
+use crate::store::draft::Draft;
 use crate::store::rdb::file::{Entry, FileError, RdbFile, shown};
-use crate::store::record::Record;
+use crate::store::record::{Kind, Record};
 use crate::store::stripes::Stripes;
+use nunatak::Error;
 use std::io::{BufRead, ErrorKind, Read};
 use std::sync::Arc;
 
@@ -60,7 +62,7 @@ fn flush(shared: &Shared, generation: u64) -> Result<(), Fault> {
     shared.replica.change(generation, &shared.settings, |_, is_loading| *is_loading = true);
     store.watches.touch_all(|_| true);
     locks.is_changed = true;
-    store.spaces().iter().try_for_each(|space| space.clear()).map_err(Fault::refused)
+    (0..store.spaces().len()).try_for_each(|db| store.clear(db)).map_err(Fault::refused)
 }
 
 /// Stores the keys of a file, from its first key on.
@@ -84,22 +86,36 @@ impl Load<'_> {
                 shown(&entry.key)
             )));
         }
-        Record::begin(&mut self.record, entry.kind, entry.expiry);
-        self.record.extend_from_slice(&entry.payload);
         if entry.expiry.is_some() {
             store.note_expiring(db);
         }
         let stripe = Stripes::of(store.stripes.hash(db, &entry.key));
         store.stripes.lock(stripe, false);
         let stored = match shared.replica.is_current(self.generation) {
-            true => store.space(db).put(&entry.key, &self.record).map_err(Fault::refused),
+            true => self.put(entry).map_err(Fault::refused),
             false => Err(Fault::Over),
         };
         if store.stripes.is_watched(stripe) {
             store.watches.touch(stripe, db, &entry.key);
         }
-        store.stripes.unlock(stripe, false, true);
-        stored.map(drop)
+        store.stripes.unlock(stripe, true);
+        stored
+    }
+
+    /// Stores the value of a key, whose lock is held.
+    fn put(&mut self, entry: &Entry) -> Result<(), Error> {
+        let (store, Entry { db, key, kind, expiry, payload }) = (&self.shared.store, entry);
+        if *kind == Kind::String {
+            Record::begin(&mut self.record, *kind, *expiry);
+            self.record.extend_from_slice(payload);
+            return store.space(*db).put(key, &self.record).map(drop);
+        }
+        let admits = store.admits_segments(*db);
+        match Draft::of_payload((*kind, *expiry), payload, admits).finish() {
+            // All keys were removed before.
+            Some(finished) => store.put_value(*db, key, &finished, None),
+            None => Ok(()),
+        }
     }
 
     /// Makes changes durable while they are made.
@@ -123,7 +139,7 @@ impl Load<'_> {
         while let Some(entry) = file.next()? {
             self.store(&entry)?;
             self.count += 1;
-            self.since = (self.since.0 + 1, self.since.1 + self.record.len());
+            self.since = (self.since.0 + 1, self.since.1 + entry.payload.len());
             if self.since.0 >= STEP || self.since.1 >= STEP_BYTES {
                 self.since = (0, 0);
                 note(file.source())?;

@@ -21,6 +21,8 @@ pub(crate) struct MapFile {
     /// `None` when it was closed.
     map: Option<Arc<TurboBlobMap>>,
     logging: Option<Logging>,
+    /// By which sync it was closed before.
+    closed_by: Option<u64>,
 }
 
 /// A log, and the thread that writes it and syncs the map.
@@ -129,15 +131,16 @@ impl MapFile {
         let logs = durability != Durability::Process;
         let (files, left, needs_replay) = Self::prepare(path, logs)?;
         let map = Arc::new(TurboBlobMap::open_or_create(path)?);
+        let closed_by = map.recovery().was_closed.then(|| map.last_sync());
         let (Some(files), left) = (files, left) else {
-            return Ok(Self { map: Some(map), logging: None });
+            return Ok(Self { map: Some(map), logging: None, closed_by });
         };
         if let Some(left) = left {
             Self::recover(&map, &files, left, needs_replay)?;
         }
         if !logs {
             files.remove_all()?;
-            return Ok(Self { map: Some(map), logging: None });
+            return Ok(Self { map: Some(map), logging: None, closed_by });
         }
         map.sync()?;
         let log = Arc::new(Log::create(files, map.last_sync(), sizes)?);
@@ -149,7 +152,7 @@ impl MapFile {
         let thread = thread.spawn(move || keeper.run());
         let thread = thread.map_err(|error| LogError::Io { action: "start a thread", error })?;
         let logging = Some(Logging { log, thread: Some(thread) });
-        Ok(Self { map: Some(map), logging })
+        Ok(Self { map: Some(map), logging, closed_by })
     }
 
     fn logged<R>(
@@ -206,6 +209,11 @@ impl MapFile {
             Some(logging) => logging.log.commit(),
             None => self.sync(),
         }
+    }
+
+    /// Returns by which sync the file was closed before it was opened; `None` if it was not closed.
+    pub(crate) fn closed_by(&self) -> Option<u64> {
+        self.closed_by
     }
 
     /// Whether more bytes wait for the log than its thread can write.

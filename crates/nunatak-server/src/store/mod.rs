@@ -1,15 +1,20 @@
 //! The store: databases, the locks of their keys, and who watches them.
 
 pub(crate) mod databases;
+pub(crate) mod draft;
 #[cfg(target_os = "linux")]
 pub(crate) mod file;
+pub(crate) mod hidden;
 pub(crate) mod rdb;
 pub(crate) mod record;
+pub(crate) mod root;
 pub(crate) mod space;
 pub(crate) mod stripes;
 pub(crate) mod watch;
 
+use hidden::Hidden;
 use nunatak::Error;
+use record::Record;
 use space::Space;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stripes::Stripes;
@@ -33,6 +38,7 @@ pub(crate) struct Store {
     pub(crate) watches: Watches,
     /// By database.
     expiring: Vec<Expiring>,
+    hidden: Vec<Hidden>,
     /// Keys that were found expired and removed.
     pub(crate) expired: AtomicU64,
 }
@@ -45,14 +51,17 @@ impl Expiring {
 }
 
 impl Store {
-    pub(crate) fn new(spaces: Vec<Space>, seed: u64) -> Self {
-        Self {
+    /// Makes a store of these databases. An error comes with its database.
+    pub(crate) fn new(spaces: Vec<Space>, seed: u64) -> Result<Self, (usize, Error)> {
+        let hidden = |(db, space)| Hidden::open(space).map_err(|error| (db, error));
+        Ok(Self {
             expiring: spaces.iter().map(Expiring::of).collect(),
+            hidden: spaces.iter().enumerate().map(hidden).collect::<Result<_, _>>()?,
             spaces,
             stripes: Stripes::new(seed),
             watches: Watches::default(),
             expired: AtomicU64::new(0),
-        }
+        })
     }
 
     #[inline(always)]
@@ -91,7 +100,7 @@ impl Store {
     pub(crate) fn expiring(&self, db: usize) -> (u64, u64) {
         let Expiring { keys, average, .. } = &self.expiring[db];
         // Relaxed: statistics, which may be of two walks.
-        let keys = keys.load(Ordering::Relaxed).min(self.spaces[db].len() as u64);
+        let keys = keys.load(Ordering::Relaxed).min(self.keys(db) as u64);
         (keys, if keys == 0 { 0 } else { average.load(Ordering::Relaxed) })
     }
 
@@ -103,8 +112,13 @@ impl Store {
     /// Closes all files. An error comes with its database.
     #[cfg(target_os = "linux")]
     pub(crate) fn close(self) -> Result<(), (usize, file::FileError)> {
-        let mut spaces = self.spaces.into_iter().enumerate();
-        spaces.try_for_each(|(db, space)| space.close().map_err(|error| (db, error)))
+        let mut spaces = self.spaces.into_iter().zip(self.hidden).enumerate();
+        spaces.try_for_each(|(db, (space, hidden))| {
+            if let Err(error) = hidden.close(&space) {
+                tell!("the next start looks at all keys of database {db}: {error}");
+            }
+            space.close().map_err(|error| (db, error))
+        })
     }
 
     /// Makes all changes survive a power cut.
@@ -131,16 +145,16 @@ impl Store {
     ) -> Result<bool, Error> {
         let stripe = Stripes::of(self.stripes.hash(db, key));
         self.stripes.lock(stripe, false);
-        let space = self.space(db);
-        let removed = match space.get(key, |record| record.is_some_and(is_victim)) {
-            true => space.delete(key),
+        let is_victim = |record: &[u8]| !Record::is_hidden(record) && is_victim(record);
+        let removed = match self.space(db).get(key, |record| record.is_some_and(is_victim)) {
+            true => self.delete(db, key),
             false => Ok(false),
         };
         let is_changed = !matches!(removed, Ok(false));
         if is_changed && self.stripes.is_watched(stripe) {
             self.watches.touch(stripe, db, key);
         }
-        self.stripes.unlock(stripe, false, is_changed);
+        self.stripes.unlock(stripe, is_changed);
         removed
     }
 }

@@ -5,9 +5,20 @@
 //! that expires   | 0x80 | milliseconds since 1970 (8) | bytes |
 //! set            | 1 | members, each with its length in front |
 //! hash           | 2 | fields and values alternate, each with its length in front |
+//! in segments    | 0x41 or 0x42 | the root of a set or a hash (see `root`) |
 //! ```
 //!
-//! A length takes seven bits of a byte, and the eighth bit says that more follow.
+//! A length takes seven bits of a byte, and the eighth bit says that more follow. The bits 0x80 and 0x40 may be
+//! set together.
+//!
+//! Some records are no values, and no client sees their keys:
+//!
+//! ```text
+//! segment        | 3 | items of a set or a hash, as there |
+//! mark           | 4 | state of the segments in a file (see `hidden`) |
+//! ```
+
+use super::root::Root;
 
 /// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +39,11 @@ impl Kind {
 }
 
 const EXPIRES: u8 = 0x80;
+const IN_SEGMENTS: u8 = 0x40;
+
+/// The first byte of records that are no values.
+pub(super) const SEGMENT: u8 = 3;
+pub(super) const MARK: u8 = 4;
 
 /// A value, where the map stores it.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +51,8 @@ pub(crate) struct Record<'r> {
     pub(crate) kind: Kind,
     /// Milliseconds since 1970.
     pub(crate) expiry: Option<u64>,
+    /// Whether the items are in records of their own, and the payload is their [root](Self::root).
+    pub(crate) is_in_segments: bool,
     pub(crate) payload: &'r [u8],
 }
 
@@ -53,17 +71,36 @@ impl<'r> Record<'r> {
     #[inline(always)]
     pub(crate) fn read_any(bytes: &'r [u8]) -> Option<Self> {
         let (&head, rest) = bytes.split_first()?;
-        let kind = match head & !EXPIRES {
+        let is_in_segments = head & IN_SEGMENTS != 0;
+        let kind = match head & !(EXPIRES | IN_SEGMENTS) {
             0 => Kind::String,
             1 => Kind::Set,
             2 => Kind::Hash,
             _ => return None,
         };
         if head & EXPIRES == 0 {
-            return Some(Self { kind, expiry: None, payload: rest });
+            return Some(Self { kind, expiry: None, is_in_segments, payload: rest });
         }
         let (expiry, payload) = rest.split_first_chunk()?;
-        Some(Self { kind, expiry: Some(u64::from_le_bytes(*expiry)), payload })
+        let expiry = Some(u64::from_le_bytes(*expiry));
+        Some(Self { kind, expiry, is_in_segments, payload })
+    }
+
+    /// Returns where the items are, if they are in segments.
+    #[inline(always)]
+    pub(crate) fn root(self) -> Option<Root> {
+        if self.is_in_segments { Root::decode(self.payload) } else { None }
+    }
+
+    /// Returns the root of the items that the bytes of a record name, even if it has expired.
+    pub(crate) fn root_of(bytes: &'r [u8]) -> Option<Root> {
+        Self::read_any(bytes)?.root()
+    }
+
+    /// Whether the bytes of a record are no value, but a part of one, or the mark of such parts.
+    #[inline(always)]
+    pub(crate) fn is_hidden(bytes: &[u8]) -> bool {
+        matches!(bytes.first(), Some(&(SEGMENT | MARK)))
     }
 
     /// Returns whether the bytes of a record have a time to live.
@@ -92,27 +129,59 @@ impl<'r> Record<'r> {
         }
     }
 
-    /// Iterates over the members of a set, or the fields and values of a hash.
-    pub(crate) fn items(self) -> Items<'r> {
-        Items { rest: self.payload }
+    /// Appends what precedes the root of items in segments.
+    pub(crate) fn push_root_head(out: &mut Vec<u8>, kind: Kind, expiry: Option<u64>) {
+        let at = out.len();
+        Self::push_head(out, kind, expiry);
+        out[at] |= IN_SEGMENTS;
     }
 
-    /// Iterates over the fields of a hash with their values.
-    pub(crate) fn pairs(self) -> impl Iterator<Item = (&'r [u8], &'r [u8])> {
-        let mut items = self.items();
-        std::iter::from_fn(move || Some((items.next()?, items.next()?)))
+    /// Copies the record to `out`, in place of what was there, with another time to live.
+    pub(crate) fn copy_with(self, out: &mut Vec<u8>, expiry: Option<u64>) {
+        out.clear();
+        match self.is_in_segments {
+            true => Self::push_root_head(out, self.kind, expiry),
+            false => Self::push_head(out, self.kind, expiry),
+        }
+        out.extend_from_slice(self.payload);
     }
+}
 
-    /// Returns the value of a field.
-    pub(crate) fn field(self, field: &[u8]) -> Option<&'r [u8]> {
-        self.pairs().find(|(name, _)| *name == field).map(|(_, value)| value)
-    }
+/// Returns the items of a segment; one that is not there has none.
+pub(crate) fn items_of_segment(record: Option<&[u8]>) -> &[u8] {
+    record.and_then(|record| record.strip_prefix(&[SEGMENT])).unwrap_or_default()
+}
+
+/// Iterates over the members of a set, each with an empty value, or over the fields and values of a hash.
+pub(crate) fn members(kind: Kind, payload: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+    let mut items = Items::of(payload);
+    std::iter::from_fn(move || {
+        let member = items.next()?;
+        Some((member, if kind == Kind::Hash { items.next()? } else { &[] }))
+    })
+}
+
+/// Returns the value of a field of a hash; that of a member of a set is empty.
+#[inline]
+pub(crate) fn find<'p>(kind: Kind, payload: &'p [u8], member: &[u8]) -> Option<&'p [u8]> {
+    members(kind, payload).find(|(name, _)| *name == member).map(|(_, value)| value)
 }
 
 /// Byte strings, each with its length in front.
 #[derive(Debug, Clone)]
 pub(crate) struct Items<'r> {
     rest: &'r [u8],
+}
+
+impl<'r> Items<'r> {
+    pub(crate) fn of(payload: &'r [u8]) -> Self {
+        Self { rest: payload }
+    }
+
+    /// Returns how many bytes follow.
+    pub(super) fn left(&self) -> usize {
+        self.rest.len()
+    }
 }
 
 impl<'r> Iterator for Items<'r> {
@@ -163,14 +232,16 @@ mod tests {
             items.iter().for_each(|item| push_item(&mut bytes, item));
             let record = Record::read(&bytes, 0).unwrap();
             prop_assert_eq!((record.kind, record.expiry), (Kind::Set, expiry));
-            prop_assert_eq!(record.items().map(<[u8]>::to_vec).collect::<Vec<_>>(), items);
+            let read: Vec<_> = Items::of(record.payload).map(<[u8]>::to_vec).collect();
+            prop_assert_eq!(read, items);
             prop_assert!(Record::read(&bytes, u64::MAX).is_none() == expiry.is_some());
         }
 
         #[test]
         fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             if let Some(record) = Record::read(&bytes, 7) {
-                record.items().for_each(drop);
+                members(record.kind, record.payload).for_each(drop);
+                record.root();
             }
         }
     }

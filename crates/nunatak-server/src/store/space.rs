@@ -240,6 +240,16 @@ impl Space {
         on_either!(self.now(), _ => Ok(()), map => map.sync())
     }
 
+    /// Returns the number of the last sync of the file.
+    pub(crate) fn last_sync(&self) -> u64 {
+        on_either!(self.now(), _ => 0, map => map.last_sync())
+    }
+
+    /// Returns by which sync the file was closed before it was opened; `None` if it was not closed.
+    pub(crate) fn closed_by(&self) -> Option<u64> {
+        on_either!(self.now(), _ => None, map => map.closed_by())
+    }
+
     /// Closes the file.
     #[cfg(target_os = "linux")]
     pub(crate) fn close(self) -> Result<(), FileError> {

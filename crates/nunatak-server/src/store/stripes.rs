@@ -8,8 +8,9 @@
 //! 1. A command that changes a key holds the lock of the key's stripe. One that changes several keys
 //!    takes all locks first, in the order of their numbers. Who holds locks in another order waits for none.
 //! 2. A change increments the version before the lock is released.
-//! 3. While a change consists of several changes of the map, the generations of its stripes are odd. They
-//!    become even when all of it is done.
+//! 3. While a change consists of several changes of the map, the generations of its stripes are odd: from the
+//!    lock on, or, if it is found later that there are several, from before the first one on. They become even when
+//!    all of it is done.
 //! 4. A reader of one key needs the generation only: it must be even, and the same before and after the
 //!    read. So no reader sees a part of a change. A reader of several keys needs the whole word, unlocked.
 //! 5. Only the holder of the lock stores a word.
@@ -152,16 +153,28 @@ impl Stripes {
         }
     }
 
-    /// Releases a lock. `many` as it was taken.
+    /// Marks the change of a stripe, whose lock is held, as one of several changes of the map. None was made yet.
+    pub(crate) fn escalate(&self, stripe: u32) {
+        let word = self.word(stripe);
+        // Relaxed: rule 5.
+        let seen = word.load(Ordering::Relaxed);
+        if seen & GENERATION == 0 {
+            word.store(seen.wrapping_add(GENERATION), Ordering::Relaxed);
+            // Before all stores of the change: see `end_read`.
+            fence(Ordering::Release);
+        }
+    }
+
+    /// Releases a lock.
     #[inline(always)]
-    pub(crate) fn unlock(&self, stripe: u32, many: bool, is_changed: bool) {
+    pub(crate) fn unlock(&self, stripe: u32, is_changed: bool) {
         let word = self.word(stripe);
         // Relaxed: rule 5.
         let seen = word.load(Ordering::Relaxed) & !LOCKED;
         let version = (seen & VERSIONS).wrapping_add(if is_changed { VERSION } else { 0 });
         let next = (seen & !VERSIONS) | (version & VERSIONS);
-        // Release: pairs with `lock` and `begin_read`.
-        word.store(next.wrapping_add(if many { GENERATION } else { 0 }), Ordering::Release);
+        // Release: pairs with `lock` and `begin_read`. The generation becomes even.
+        word.store(next.wrapping_add(seen & GENERATION), Ordering::Release);
     }
 
     /// Whether connections watch keys of a stripe whose lock is held.
@@ -194,17 +207,25 @@ mod tests {
         stripes.lock(3, false);
         assert!(stripes.end_read(seen, false), "one change of the map is whole by itself");
         assert!(!stripes.end_read(seen_with_locks, true));
-        stripes.unlock(3, false, true);
+        stripes.unlock(3, true);
         assert!(!stripes.end_read(seen_with_locks, true));
         let seen = stripes.begin_read(3, false);
         stripes.lock(3, true);
         assert!(!stripes.end_read(seen, false));
-        stripes.unlock(3, true, true);
+        stripes.unlock(3, true);
         assert!(!stripes.end_read(seen, false));
+        let seen = stripes.begin_read(3, false);
+        stripes.lock(3, false);
+        stripes.escalate(3);
+        stripes.escalate(3);
+        assert!(!stripes.end_read(seen, false));
+        stripes.unlock(3, true);
+        assert!(!stripes.end_read(seen, false));
+        stripes.begin_read(3, false);
         let seen = stripes.begin_read(3, true);
         stripes.lock(3, false);
         stripes.set_watched(3, true);
-        stripes.unlock(3, false, false);
+        stripes.unlock(3, false);
         assert!(stripes.end_read(seen, true) && stripes.is_watched(3));
     }
 
@@ -213,7 +234,7 @@ mod tests {
         let stripes = Stripes::new(1);
         stripes.words[0].store(VERSIONS, Ordering::Relaxed);
         stripes.lock(0, false);
-        stripes.unlock(0, false, true);
+        stripes.unlock(0, true);
         assert_eq!(stripes.words[0].load(Ordering::Relaxed), 0);
     }
 
@@ -223,7 +244,7 @@ mod tests {
         let seen = stripes.look(3);
         assert!(stripes.try_lock(seen) && !stripes.try_lock(seen));
         assert!(!stripes.try_lock(stripes.look(3)));
-        stripes.unlock(3, false, true);
+        stripes.unlock(3, true);
         assert!(!stripes.try_lock(seen), "somebody had it");
         assert!(stripes.try_lock(stripes.look(3)));
     }
@@ -238,7 +259,7 @@ mod tests {
                         stripes.lock(7, true);
                         let seen = count.load(Ordering::Relaxed);
                         count.store(seen + 1, Ordering::Relaxed);
-                        stripes.unlock(7, true, true);
+                        stripes.unlock(7, true);
                     }
                 });
             }

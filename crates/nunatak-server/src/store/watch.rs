@@ -42,7 +42,7 @@ impl Watches {
         stripes.lock(stripe, false);
         self.by_stripe.lock().entry(stripe).or_default().push(watch.clone());
         stripes.set_watched(stripe, true);
-        stripes.unlock(stripe, false, false);
+        stripes.unlock(stripe, false);
         watch
     }
 
@@ -66,7 +66,7 @@ impl Watches {
             }
         }
         drop(by_stripe);
-        stripes.unlock(watch.stripe, false, false);
+        stripes.unlock(watch.stripe, false);
     }
 
     /// Whether any key is watched.

@@ -13,7 +13,7 @@
 pub(crate) mod file;
 mod value;
 
-use super::record::{Kind, Record};
+use super::record::{Items, Kind, Record};
 use crc::{CRC_64_REDIS, Crc, Table};
 use value::{Bytes, HASH, Input, SET, STRING};
 
@@ -57,7 +57,7 @@ fn push_string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Returns a value as `DUMP` tells it.
+/// Returns a value as `DUMP` tells it. The record has all items.
 pub(crate) fn encode(record: Record<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(record.payload.len() + 32);
     match record.kind {
@@ -67,13 +67,13 @@ pub(crate) fn encode(record: Record<'_>) -> Vec<u8> {
         }
         Kind::Set => {
             out.push(SET);
-            push_len(&mut out, record.items().count());
-            record.items().for_each(|item| push_string(&mut out, item));
+            push_len(&mut out, Items::of(record.payload).count());
+            Items::of(record.payload).for_each(|item| push_string(&mut out, item));
         }
         Kind::Hash => {
             out.push(HASH);
-            push_len(&mut out, record.items().count() / 2);
-            record.items().for_each(|item| push_string(&mut out, item));
+            push_len(&mut out, Items::of(record.payload).count() / 2);
+            Items::of(record.payload).for_each(|item| push_string(&mut out, item));
         }
     }
     out.extend_from_slice(&WRITTEN.to_le_bytes());
@@ -122,7 +122,12 @@ mod tests {
     #[test]
     fn what_is_wrong_is_refused() {
         assert_eq!(decode(b""), Err(RdbError::Footer));
-        let mut whole = encode(Record { kind: Kind::String, expiry: None, payload: b"ice" });
+        let mut whole = encode(Record {
+            kind: Kind::String,
+            expiry: None,
+            is_in_segments: false,
+            payload: b"ice",
+        });
         assert_eq!(decode(&whole), Ok((Kind::String, b"ice".to_vec())));
         whole[2] ^= 1;
         assert_eq!(decode(&whole), Err(RdbError::Footer));
@@ -159,7 +164,7 @@ mod tests {
                     Kind::Hash
                 }
             };
-            let bytes = encode(Record { kind, expiry: None, payload: &payload });
+            let bytes = encode(Record { kind, expiry: None, is_in_segments: false, payload: &payload });
             prop_assert_eq!(decode(&bytes), Ok((kind, payload)));
         }
 

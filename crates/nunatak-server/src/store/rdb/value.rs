@@ -3,7 +3,7 @@
 //! No length that was only announced reserves memory: it grows with the bytes that are there.
 
 use super::RdbError;
-use crate::store::record::{Items, Kind, Record, push_item};
+use crate::store::record::{Items, Kind, push_item};
 use foldhash::fast::RandomState;
 use std::collections::HashSet;
 
@@ -152,7 +152,7 @@ impl Members {
     }
 
     fn items(&self) -> Items<'_> {
-        Record { kind: Kind::Set, expiry: None, payload: &self.payload }.items()
+        Items::of(&self.payload)
     }
 
     pub(super) fn intset(&mut self, bytes: &[u8]) -> Result<(), RdbError> {

@@ -1,0 +1,362 @@
+//! Drafts: the next state of a set or a hash, of which only the segments that change are loaded.
+//!
+//! A value is one record while it is small. When it is not any more, it is put in [segments](super::root), which
+//! are split and merged one by one as it grows and shrinks.
+
+use super::record::{Items, Kind, Record, SEGMENT, find, members, push_item};
+use super::root::{Root, SegmentKey};
+use crate::sample::random_below;
+use ring::rand::{SecureRandom, SystemRandom};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// The most members and bytes of a value in one record: what Redis has in a listpack, with the same order.
+const INLINE_MEMBERS: u64 = 128;
+const INLINE_BYTES: u64 = 128 * (64 + 64 + 2);
+
+/// How many members, and bytes, a segment has at most on average.
+const MEMBERS: u64 = 24;
+const BYTES: u64 = 2048;
+/// How many it has at least on average.
+const FEW_MEMBERS: u64 = 6;
+const FEW_BYTES: u64 = 512;
+
+/// How many segments are split or merged for one member, so that no member costs much.
+const STEPS: usize = 8;
+
+/// The most members of a segment, but one in billions.
+const MANY: usize = 96;
+/// How often a random member is looked for.
+const TRIES: usize = 10_000;
+
+/// Reads the items of a segment. One that is not there has none.
+pub(crate) type Load<'l> = dyn FnMut(&SegmentKey) -> Vec<u8> + 'l;
+
+/// A segment, as it will be.
+#[derive(Debug, Default)]
+struct Part {
+    payload: Vec<u8>,
+    is_changed: bool,
+}
+
+/// How the value is stored at present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    /// Not at all, or it will be replaced.
+    Not,
+    Inline,
+    InSegments(Root),
+}
+
+/// The next state of a set or a hash.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    kind: Kind,
+    expiry: Option<u64>,
+    stored: Stored,
+    /// The id is none while the value is one record.
+    root: Root,
+    is_in_segments: bool,
+    /// Whether it may be put in segments.
+    may_have_segments: bool,
+    parts: HashMap<u32, Part>,
+}
+
+/// What is to be stored.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// The value's own record; `None` if it stays as it is.
+    pub(crate) record: Option<Vec<u8>>,
+    /// The records of segments, new ones in front; `None` for those that go.
+    pub(crate) segments: Vec<(SegmentKey, Option<Vec<u8>>)>,
+    /// By how many there are more segments then.
+    pub(crate) growth: i64,
+    /// Whether no record names the segments yet.
+    pub(crate) is_new: bool,
+    /// Whether what is stored under the key is another value, which goes.
+    pub(crate) replaces: bool,
+}
+
+/// Returns where an item with its length in front begins, where its value does, and where that ends.
+fn locate(kind: Kind, payload: &[u8], member: &[u8]) -> Option<(usize, Range<usize>)> {
+    let mut items = Items::of(payload);
+    loop {
+        let begin = payload.len() - items.left();
+        let name = items.next()?;
+        let value = payload.len() - items.left();
+        if kind == Kind::Hash {
+            items.next()?;
+        }
+        if name == member {
+            return Some((begin, value..payload.len() - items.left()));
+        }
+    }
+}
+
+impl Draft {
+    /// Begins with nothing.
+    pub(crate) fn new(kind: Kind, expiry: Option<u64>, may_have_segments: bool) -> Self {
+        let root = Root { id: [0; 16], members: 0, bytes: 0, segments: 1 };
+        Self {
+            kind,
+            expiry,
+            stored: Stored::Not,
+            root,
+            is_in_segments: false,
+            may_have_segments,
+            parts: HashMap::from([(0, Part::default())]),
+        }
+    }
+
+    /// Begins with a value that is stored. `None` if its root is damaged.
+    pub(crate) fn of(record: Record<'_>, may_have_segments: bool) -> Option<Self> {
+        let mut draft = Self::new(record.kind, record.expiry, may_have_segments);
+        if record.is_in_segments {
+            draft.root = record.root()?;
+            (draft.stored, draft.is_in_segments) = (Stored::InSegments(draft.root), true);
+            draft.parts.clear();
+        } else {
+            draft.stored = Stored::Inline;
+            draft.fill(record.payload);
+        }
+        Some(draft)
+    }
+
+    /// Begins with items that differ, as a new value.
+    pub(crate) fn of_payload(
+        (kind, expiry): (Kind, Option<u64>),
+        payload: &[u8],
+        may_have_segments: bool,
+    ) -> Self {
+        let mut draft = Self::new(kind, expiry, may_have_segments);
+        draft.fill(payload);
+        draft.grow(&mut |_| Vec::new());
+        draft
+    }
+
+    fn fill(&mut self, payload: &[u8]) {
+        self.root.members = members(self.kind, payload).count() as u64;
+        self.root.bytes = payload.len() as u64;
+        self.parts.insert(0, Part { payload: payload.to_vec(), is_changed: false });
+    }
+
+    /// Returns how many members there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.root.members
+    }
+
+    fn segment_of(&self, member: &[u8]) -> u32 {
+        if self.is_in_segments { self.root.segment_of(member) } else { 0 }
+    }
+
+    fn part(&mut self, load: &mut Load<'_>, segment: u32) -> &mut Part {
+        let key = self.root.key(segment);
+        let loaded = || Part { payload: load(&key), is_changed: false };
+        self.parts.entry(segment).or_insert_with(loaded)
+    }
+
+    /// Returns the value of a member: see [`find`].
+    pub(crate) fn get(&mut self, load: &mut Load<'_>, member: &[u8]) -> Option<&[u8]> {
+        let (kind, segment) = (self.kind, self.segment_of(member));
+        find(kind, &self.part(load, segment).payload, member)
+    }
+
+    /// Sets a member, with its value if it is a hash's field. Returns whether it is new.
+    pub(crate) fn set(&mut self, load: &mut Load<'_>, member: &[u8], value: &[u8]) -> bool {
+        let (kind, segment) = (self.kind, self.segment_of(member));
+        let part = self.part(load, segment);
+        let before = part.payload.len();
+        let place = locate(kind, &part.payload, member);
+        let is_new = place.is_none();
+        match place {
+            Some(_) if kind == Kind::Set => {}
+            Some((_, place)) => {
+                let mut item = Vec::with_capacity(value.len() + 4);
+                push_item(&mut item, value);
+                if part.payload[place.clone()] != item {
+                    part.payload.splice(place, item);
+                    part.is_changed = true;
+                }
+            }
+            None => {
+                push_item(&mut part.payload, member);
+                if kind == Kind::Hash {
+                    push_item(&mut part.payload, value);
+                }
+                part.is_changed = true;
+            }
+        }
+        let after = part.payload.len();
+        self.root.bytes = (self.root.bytes + after as u64).saturating_sub(before as u64);
+        self.root.members += u64::from(is_new);
+        self.grow(load);
+        is_new
+    }
+
+    /// Removes a member. Returns whether it was there.
+    pub(crate) fn remove(&mut self, load: &mut Load<'_>, member: &[u8]) -> bool {
+        let (kind, segment) = (self.kind, self.segment_of(member));
+        let part = self.part(load, segment);
+        let Some((begin, value)) = locate(kind, &part.payload, member) else { return false };
+        part.payload.drain(begin..value.end);
+        part.is_changed = true;
+        self.root.bytes = self.root.bytes.saturating_sub((value.end - begin) as u64);
+        self.root.members = self.root.members.saturating_sub(1);
+        self.shrink(load);
+        true
+    }
+
+    /// Returns a random member with its value, each with the same probability. `None` if there is none.
+    pub(crate) fn random(&mut self, load: &mut Load<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
+        let kind = self.kind;
+        let copy = |(member, value): (&[u8], &[u8])| (member.to_vec(), value.to_vec());
+        if !self.is_in_segments {
+            let at = random_below(self.root.members as usize);
+            let payload = &self.part(load, 0).payload;
+            return members(kind, payload).nth(at).map(copy);
+        }
+        if self.root.members == 0 {
+            return None;
+        }
+        // A segment and a place are drawn until there is a member.
+        for _ in 0..TRIES {
+            let segment = random_below(self.root.segments as usize) as u32;
+            let payload = &self.part(load, segment).payload;
+            let found = members(kind, payload).nth(random_below(MANY)).map(copy);
+            if found.is_some() {
+                return found;
+            }
+        }
+        // So few that all can be looked at; or what is read changes meanwhile.
+        let segments = 0..self.root.segments;
+        segments
+            .into_iter()
+            .find_map(|segment| members(kind, &self.part(load, segment).payload).next().map(copy))
+    }
+
+    /// How many segments there should be at least.
+    fn wanted(&self) -> u64 {
+        let Root { members, bytes, .. } = self.root;
+        // Members do not become smaller.
+        members.div_ceil(MEMBERS).max(bytes.div_ceil(BYTES)).min(members).min(u32::MAX.into())
+    }
+
+    fn grow(&mut self, load: &mut Load<'_>) {
+        let Root { members, bytes, .. } = self.root;
+        let mut steps = STEPS;
+        if !self.is_in_segments {
+            let is_small = members <= INLINE_MEMBERS && bytes <= INLINE_BYTES || members <= 1;
+            if is_small || !self.may_have_segments {
+                return;
+            }
+            let mut id = [0; 16];
+            match self.stored {
+                Stored::InSegments(before) => id = before.id,
+                // Without random numbers it stays as it is.
+                _ if SystemRandom::new().fill(&mut id).is_err() => return,
+                _ => {}
+            }
+            (self.root.id, self.is_in_segments) = (id, true);
+            self.parts.entry(0).or_default().is_changed = true;
+            // All of it is here.
+            steps = usize::MAX;
+        }
+        while steps > 0 && u64::from(self.root.segments) < self.wanted() {
+            self.split(load);
+            steps -= 1;
+        }
+    }
+
+    fn split(&mut self, load: &mut Load<'_>) {
+        let ((segment, bit), root, kind) = (self.root.to_split(), self.root, self.kind);
+        let part = self.part(load, segment);
+        let (mut stays, mut goes) = (Vec::with_capacity(part.payload.len()), Vec::new());
+        for (member, value) in members(kind, &part.payload) {
+            let to = if root.hash(member) & bit == 0 { &mut stays } else { &mut goes };
+            push_item(to, member);
+            if kind == Kind::Hash {
+                push_item(to, value);
+            }
+        }
+        part.is_changed |= !goes.is_empty();
+        part.payload = stays;
+        self.parts.insert(self.root.segments, Part { payload: goes, is_changed: true });
+        self.root.segments += 1;
+    }
+
+    fn shrink(&mut self, load: &mut Load<'_>) {
+        if !self.is_in_segments {
+            return;
+        }
+        let mut steps = STEPS;
+        while steps > 0 && self.root.segments > 1 {
+            let Root { members, bytes, segments, .. } = self.root;
+            let segments = u64::from(segments);
+            if members >= segments * FEW_MEMBERS || bytes >= segments * FEW_BYTES {
+                return;
+            }
+            let (last, into) = (self.root.segments - 1, self.root.to_merge());
+            let gone = std::mem::take(&mut self.part(load, last).payload);
+            self.parts.remove(&last);
+            let part = self.part(load, into);
+            part.payload.extend_from_slice(&gone);
+            part.is_changed |= !gone.is_empty();
+            self.root.segments = last;
+            steps -= 1;
+        }
+        let Root { members, bytes, segments, .. } = self.root;
+        if segments == 1 && members <= INLINE_MEMBERS / 2 && bytes <= INLINE_BYTES / 2 {
+            self.part(load, 0);
+            (self.is_in_segments, self.root.id) = (false, [0; 16]);
+        }
+    }
+
+    /// Returns what is to be stored, or `None` if there are no members left.
+    pub(crate) fn finish(self) -> Option<Finished> {
+        if self.root.members == 0 {
+            return None;
+        }
+        let Self { kind, expiry, stored, root, is_in_segments, mut parts, .. } = self;
+        let replaces = stored == Stored::Not;
+        let before = match stored {
+            Stored::InSegments(before) => Some(before),
+            Stored::Not | Stored::Inline => None,
+        };
+        let mut record = Vec::new();
+        if !is_in_segments {
+            let payload = parts.remove(&0).unwrap_or_default().payload;
+            record.reserve_exact(payload.len() + 9);
+            Record::push_head(&mut record, kind, expiry);
+            record.extend_from_slice(&payload);
+            let segments: Vec<_> =
+                before.iter().flat_map(Root::keys).map(|key| (key, None)).collect();
+            let growth = -(segments.len() as i64);
+            let record = Some(record);
+            return Some(Finished { record, segments, growth, is_new: false, replaces });
+        }
+        let record = (before != Some(root)).then(|| {
+            Record::push_root_head(&mut record, kind, expiry);
+            root.append_to(&mut record);
+            record
+        });
+        let count_before = before.map_or(0, |before| before.segments);
+        let gone = (root.segments..count_before).map(|segment| (root.key(segment), None));
+        let mut changed: Vec<(u32, Vec<u8>)> = parts
+            .into_iter()
+            .filter(|(_, part)| part.is_changed)
+            .map(|(segment, part)| (segment, part.payload))
+            .collect();
+        // New ones first: if the memory ends, none is missing.
+        changed.sort_unstable_by_key(|(segment, _)| std::cmp::Reverse(*segment));
+        let changed = changed.into_iter().map(|(segment, mut payload)| {
+            payload.insert(0, SEGMENT);
+            (root.key(segment), Some(payload))
+        });
+        let growth = i64::from(root.segments) - i64::from(count_before);
+        let (segments, is_new) = (changed.chain(gone).collect(), before.is_none());
+        Some(Finished { record, segments, growth, is_new, replaces })
+    }
+}
+
+#[cfg(test)]
+mod tests;
