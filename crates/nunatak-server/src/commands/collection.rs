@@ -7,7 +7,7 @@ use crate::protocol::numbers::parse_u64;
 use crate::protocol::reply::Reply;
 use crate::protocol::request::Args;
 use crate::sample::{MOST_REPEATED, choose};
-use crate::store::draft::Draft;
+use crate::store::draft::{Draft, copy_of};
 use crate::store::rdb;
 use crate::store::record::{Kind, Record, find, items_of_segment, members};
 use crate::store::root::{Root, SegmentKey};
@@ -65,9 +65,9 @@ fn check(record: Option<Record<'_>>, kind: Kind) -> Done {
 }
 
 impl Context<'_> {
-    /// Returns what reads the items of segments.
+    /// Returns what reads segments.
     pub(super) fn loader(&self) -> impl FnMut(&SegmentKey) -> Vec<u8> {
-        |key| self.raw(self.session.db, key, |record| items_of_segment(record).to_vec())
+        |key| self.raw(self.session.db, key, copy_of)
     }
 
     /// Begins to change a set or a hash. An absent key is an empty one.

@@ -258,8 +258,7 @@ impl Context<'_> {
     /// Stores a set or a hash.
     pub(super) fn put_finished(&mut self, db: usize, key: &[u8], finished: &Finished) -> Done {
         let store = &self.shared.store;
-        let root = self.root(db, key)?;
-        let replaced = root.filter(|_| finished.replaces);
+        let replaced = if finished.replaces { self.root(db, key)? } else { None };
         if finished.record.as_deref().is_some_and(Record::may_expire) {
             store.note_expiring(db);
         }

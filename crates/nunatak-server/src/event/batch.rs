@@ -16,6 +16,7 @@ use crate::pubsub::mailbox::Wakes;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::store::record::{Kind, Record};
+use crate::store::space::Reader;
 use crate::store::stripes::{Seen, Stripes};
 use crate::timing::Timing;
 use slab::Slab;
@@ -327,7 +328,13 @@ impl<'r> Run<'r> {
                 let args = self.args(entry, active);
                 keys.extend(entry.command.iter().flat_map(|command| command.keys(args)));
             }
-            space.read(|guard| guard.get_many(&keys, &mut Vec::with_capacity(keys.len())));
+            space.read(|guard| {
+                let mut found = Vec::with_capacity(keys.len());
+                guard.get_many(&keys, &mut found);
+                if self.shared.store.may_have_segments(db) {
+                    self.fetch_segments(entries, active, (guard, &found));
+                }
+            });
             drop(keys);
             entries.iter().for_each(|&entry| self.run_one(entry, active, connections));
             return entries.len();
@@ -389,6 +396,29 @@ impl<'r> Run<'r> {
         }
         entries[done..].iter().for_each(|&entry| self.run_one(entry, active, connections));
         entries.len()
+    }
+
+    /// Looks up the segments of members that commands are about. `found`: the records of the commands' keys.
+    fn fetch_segments(
+        &self,
+        entries: &[Entry],
+        active: &[Active],
+        (guard, found): (&dyn Reader, &[Option<&[u8]>]),
+    ) {
+        let (mut found, mut segments) = (found.iter(), Vec::new());
+        for &entry in entries {
+            let args = self.args(entry, active);
+            let keys = entry.command.map_or(0, |command| command.keys(args).count());
+            let mut records = found.by_ref().take(keys);
+            // Commands about members have one key, and a member behind it. For others it is in vain.
+            let root = records.next().copied().flatten().and_then(Record::root_of);
+            records.for_each(drop);
+            if let Some(root) = root.filter(|_| keys == 1 && args.len() > 2) {
+                segments.push(root.key(root.segment_of(args.at(2))));
+            }
+        }
+        let keys: Vec<&[u8]> = segments.iter().map(|key| &key[..]).collect();
+        guard.get_many(&keys, &mut Vec::with_capacity(keys.len()));
     }
 
     /// Counts commands that were run together. Each counts with an equal part of the time.

@@ -6,6 +6,7 @@
 
 use super::batch::{Active, Connections, Entry, Run};
 use crate::protocol::reply::Reply;
+use crate::store::hidden::root_of;
 use crate::store::record::{Kind, Record};
 use crate::store::stripes::{Seen, Stripes};
 
@@ -77,10 +78,13 @@ impl Run<'_> {
         }
         // A value in segments, or a hidden key, is for a command by itself.
         if store.may_have_segments(db) {
-            let is_plain = |key| store.root(db, key) == Ok(None);
-            ends.truncate(
-                keys.iter().zip(&ends).take_while(|((key, ..), _)| is_plain(key)).count(),
-            );
+            let of: Vec<&[u8]> = keys[..ends.len()].iter().map(|&(key, ..)| key).collect();
+            let plain = store.space(db).read(|guard| {
+                let mut found = Vec::with_capacity(of.len());
+                guard.get_many(&of, &mut found);
+                found.iter().take_while(|record| root_of(**record) == Ok(None)).count()
+            });
+            ends.truncate(plain);
         }
         keys.truncate(ends.len());
         let cluster = shared.cluster.as_ref();

@@ -3,9 +3,10 @@
 //! A value is one record while it is small. When it is not any more, it is put in [segments](super::root), which
 //! are split and merged one by one as it grows and shrinks.
 
-use super::record::{Items, Kind, Record, SEGMENT, find, members, push_item};
+use super::record::{Items, Kind, Record, SEGMENT, find, items_of_segment, members, push_item};
 use super::root::{Root, SegmentKey};
 use crate::sample::random_below;
+use foldhash::fast::RandomState;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,28 +16,55 @@ const INLINE_MEMBERS: u64 = 128;
 const INLINE_BYTES: u64 = 128 * (64 + 64 + 2);
 
 /// How many members, and bytes, a segment has at most on average.
-const MEMBERS: u64 = 24;
-const BYTES: u64 = 2048;
+const MEMBERS: u64 = 12;
+const BYTES: u64 = 1536;
 /// How many it has at least on average.
-const FEW_MEMBERS: u64 = 6;
-const FEW_BYTES: u64 = 512;
+const FEW_MEMBERS: u64 = 3;
+const FEW_BYTES: u64 = 384;
 
 /// How many segments are split or merged for one member, so that no member costs much.
 const STEPS: usize = 8;
 
 /// The most members of a segment, but one in billions.
-const MANY: usize = 96;
+const MANY: usize = 64;
 /// How often a random member is looked for.
 const TRIES: usize = 10_000;
 
-/// Reads the items of a segment. One that is not there has none.
+/// Reads the record of a segment, as [`copy_of`] makes it.
 pub(crate) type Load<'l> = dyn FnMut(&SegmentKey) -> Vec<u8> + 'l;
 
 /// A segment, as it will be.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Part {
-    payload: Vec<u8>,
+    /// The first byte is that of a segment's record.
+    record: Vec<u8>,
     is_changed: bool,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self { record: vec![SEGMENT], is_changed: false }
+    }
+}
+
+impl Part {
+    fn items(&self) -> &[u8] {
+        self.record.get(HEAD..).unwrap_or_default()
+    }
+}
+
+/// The bytes in front of the items.
+const HEAD: usize = 1;
+/// How many bytes a segment may grow by until it is copied.
+const ROOM: usize = 64;
+
+/// Copies the record of a segment. One that is not there has no items.
+pub(crate) fn copy_of(record: Option<&[u8]>) -> Vec<u8> {
+    let items = items_of_segment(record);
+    let mut copy = Vec::with_capacity(HEAD + items.len() + ROOM);
+    copy.push(SEGMENT);
+    copy.extend_from_slice(items);
+    copy
 }
 
 /// How the value is stored at present.
@@ -59,7 +87,7 @@ pub(crate) struct Draft {
     is_in_segments: bool,
     /// Whether it may be put in segments.
     may_have_segments: bool,
-    parts: HashMap<u32, Part>,
+    parts: HashMap<u32, Part, RandomState>,
 }
 
 /// What is to be stored.
@@ -104,7 +132,7 @@ impl Draft {
             root,
             is_in_segments: false,
             may_have_segments,
-            parts: HashMap::from([(0, Part::default())]),
+            parts: HashMap::default(),
         }
     }
 
@@ -114,7 +142,6 @@ impl Draft {
         if record.is_in_segments {
             draft.root = record.root()?;
             (draft.stored, draft.is_in_segments) = (Stored::InSegments(draft.root), true);
-            draft.parts.clear();
         } else {
             draft.stored = Stored::Inline;
             draft.fill(record.payload);
@@ -130,14 +157,17 @@ impl Draft {
     ) -> Self {
         let mut draft = Self::new(kind, expiry, may_have_segments);
         draft.fill(payload);
-        draft.grow(&mut |_| Vec::new());
+        draft.grow(&mut |_| copy_of(None));
         draft
     }
 
     fn fill(&mut self, payload: &[u8]) {
         self.root.members = members(self.kind, payload).count() as u64;
         self.root.bytes = payload.len() as u64;
-        self.parts.insert(0, Part { payload: payload.to_vec(), is_changed: false });
+        let mut record = Vec::with_capacity(HEAD + payload.len() + ROOM);
+        record.push(SEGMENT);
+        record.extend_from_slice(payload);
+        self.parts.insert(0, Part { record, is_changed: false });
     }
 
     /// Returns how many members there are.
@@ -150,43 +180,46 @@ impl Draft {
     }
 
     fn part(&mut self, load: &mut Load<'_>, segment: u32) -> &mut Part {
-        let key = self.root.key(segment);
-        let loaded = || Part { payload: load(&key), is_changed: false };
-        self.parts.entry(segment).or_insert_with(loaded)
+        let (root, is_in_segments) = (self.root, self.is_in_segments);
+        self.parts.entry(segment).or_insert_with(|| match is_in_segments {
+            true => Part { record: load(&root.key(segment)), is_changed: false },
+            false => Part::default(),
+        })
     }
 
     /// Returns the value of a member: see [`find`].
     pub(crate) fn get(&mut self, load: &mut Load<'_>, member: &[u8]) -> Option<&[u8]> {
         let (kind, segment) = (self.kind, self.segment_of(member));
-        find(kind, &self.part(load, segment).payload, member)
+        find(kind, self.part(load, segment).items(), member)
     }
 
     /// Sets a member, with its value if it is a hash's field. Returns whether it is new.
     pub(crate) fn set(&mut self, load: &mut Load<'_>, member: &[u8], value: &[u8]) -> bool {
         let (kind, segment) = (self.kind, self.segment_of(member));
         let part = self.part(load, segment);
-        let before = part.payload.len();
-        let place = locate(kind, &part.payload, member);
+        let before = part.record.len();
+        let place = locate(kind, part.items(), member);
         let is_new = place.is_none();
         match place {
             Some(_) if kind == Kind::Set => {}
             Some((_, place)) => {
                 let mut item = Vec::with_capacity(value.len() + 4);
                 push_item(&mut item, value);
-                if part.payload[place.clone()] != item {
-                    part.payload.splice(place, item);
+                let place = HEAD + place.start..HEAD + place.end;
+                if part.record[place.clone()] != item {
+                    part.record.splice(place, item);
                     part.is_changed = true;
                 }
             }
             None => {
-                push_item(&mut part.payload, member);
+                push_item(&mut part.record, member);
                 if kind == Kind::Hash {
-                    push_item(&mut part.payload, value);
+                    push_item(&mut part.record, value);
                 }
                 part.is_changed = true;
             }
         }
-        let after = part.payload.len();
+        let after = part.record.len();
         self.root.bytes = (self.root.bytes + after as u64).saturating_sub(before as u64);
         self.root.members += u64::from(is_new);
         self.grow(load);
@@ -197,8 +230,8 @@ impl Draft {
     pub(crate) fn remove(&mut self, load: &mut Load<'_>, member: &[u8]) -> bool {
         let (kind, segment) = (self.kind, self.segment_of(member));
         let part = self.part(load, segment);
-        let Some((begin, value)) = locate(kind, &part.payload, member) else { return false };
-        part.payload.drain(begin..value.end);
+        let Some((begin, value)) = locate(kind, part.items(), member) else { return false };
+        part.record.drain(HEAD + begin..HEAD + value.end);
         part.is_changed = true;
         self.root.bytes = self.root.bytes.saturating_sub((value.end - begin) as u64);
         self.root.members = self.root.members.saturating_sub(1);
@@ -212,8 +245,7 @@ impl Draft {
         let copy = |(member, value): (&[u8], &[u8])| (member.to_vec(), value.to_vec());
         if !self.is_in_segments {
             let at = random_below(self.root.members as usize);
-            let payload = &self.part(load, 0).payload;
-            return members(kind, payload).nth(at).map(copy);
+            return members(kind, self.part(load, 0).items()).nth(at).map(copy);
         }
         if self.root.members == 0 {
             return None;
@@ -221,8 +253,8 @@ impl Draft {
         // A segment and a place are drawn until there is a member.
         for _ in 0..TRIES {
             let segment = random_below(self.root.segments as usize) as u32;
-            let payload = &self.part(load, segment).payload;
-            let found = members(kind, payload).nth(random_below(MANY)).map(copy);
+            let part = self.part(load, segment);
+            let found = members(kind, part.items()).nth(random_below(MANY)).map(copy);
             if found.is_some() {
                 return found;
             }
@@ -231,7 +263,7 @@ impl Draft {
         let segments = 0..self.root.segments;
         segments
             .into_iter()
-            .find_map(|segment| members(kind, &self.part(load, segment).payload).next().map(copy))
+            .find_map(|segment| members(kind, self.part(load, segment).items()).next().map(copy))
     }
 
     /// How many segments there should be at least.
@@ -270,17 +302,17 @@ impl Draft {
     fn split(&mut self, load: &mut Load<'_>) {
         let ((segment, bit), root, kind) = (self.root.to_split(), self.root, self.kind);
         let part = self.part(load, segment);
-        let (mut stays, mut goes) = (Vec::with_capacity(part.payload.len()), Vec::new());
-        for (member, value) in members(kind, &part.payload) {
+        let (mut stays, mut goes) = (copy_of(None), copy_of(None));
+        for (member, value) in members(kind, part.items()) {
             let to = if root.hash(member) & bit == 0 { &mut stays } else { &mut goes };
             push_item(to, member);
             if kind == Kind::Hash {
                 push_item(to, value);
             }
         }
-        part.is_changed |= !goes.is_empty();
-        part.payload = stays;
-        self.parts.insert(self.root.segments, Part { payload: goes, is_changed: true });
+        part.is_changed |= goes.len() > HEAD;
+        part.record = stays;
+        self.parts.insert(self.root.segments, Part { record: goes, is_changed: true });
         self.root.segments += 1;
     }
 
@@ -296,11 +328,11 @@ impl Draft {
                 return;
             }
             let (last, into) = (self.root.segments - 1, self.root.to_merge());
-            let gone = std::mem::take(&mut self.part(load, last).payload);
-            self.parts.remove(&last);
+            self.part(load, last);
+            let gone = self.parts.remove(&last).unwrap_or_default();
             let part = self.part(load, into);
-            part.payload.extend_from_slice(&gone);
-            part.is_changed |= !gone.is_empty();
+            part.record.extend_from_slice(gone.items());
+            part.is_changed |= !gone.items().is_empty();
             self.root.segments = last;
             steps -= 1;
         }
@@ -324,10 +356,10 @@ impl Draft {
         };
         let mut record = Vec::new();
         if !is_in_segments {
-            let payload = parts.remove(&0).unwrap_or_default().payload;
-            record.reserve_exact(payload.len() + 9);
+            let part = parts.remove(&0).unwrap_or_default();
+            record.reserve_exact(part.items().len() + 9);
             Record::push_head(&mut record, kind, expiry);
-            record.extend_from_slice(&payload);
+            record.extend_from_slice(part.items());
             let segments: Vec<_> =
                 before.iter().flat_map(Root::keys).map(|key| (key, None)).collect();
             let growth = -(segments.len() as i64);
@@ -344,14 +376,12 @@ impl Draft {
         let mut changed: Vec<(u32, Vec<u8>)> = parts
             .into_iter()
             .filter(|(_, part)| part.is_changed)
-            .map(|(segment, part)| (segment, part.payload))
+            .map(|(segment, part)| (segment, part.record))
             .collect();
         // New ones first: if the memory ends, none is missing.
         changed.sort_unstable_by_key(|(segment, _)| std::cmp::Reverse(*segment));
-        let changed = changed.into_iter().map(|(segment, mut payload)| {
-            payload.insert(0, SEGMENT);
-            (root.key(segment), Some(payload))
-        });
+        let changed = changed.into_iter();
+        let changed = changed.map(|(segment, record)| (root.key(segment), Some(record)));
         let growth = i64::from(root.segments) - i64::from(count_before);
         let (segments, is_new) = (changed.chain(gone).collect(), before.is_none());
         Some(Finished { record, segments, growth, is_new, replaces })

@@ -288,3 +288,107 @@ fn a_kill_leaves_no_part_of_a_command() {
         assert_eq!(exist, ":1", "a part of a RENAME");
     }
 }
+
+/// A hash in segments is changed by two clients, removed and made again, and the process is killed meanwhile. Then
+/// all acknowledged fields are there, as many as counted, and no segments that nobody names. `copies`: the next server
+/// gets a copy of the files, as after a power cut.
+fn large_values_survive(durability: &str, copies: bool) {
+    let mut directory = tempfile::tempdir().unwrap();
+    // The fields of two clients, less those that were removed.
+    let mut fields = [0..0_usize, 0..0];
+    for round in 0..4_u64 {
+        let (mut process, address) = start(&directory.path().join("data.map"), durability);
+        std::thread::scope(|scope| {
+            for (number, fields) in fields.iter_mut().enumerate() {
+                scope.spawn(move || {
+                    let mut client = Client::connect(address);
+                    loop {
+                        let first = fields.end;
+                        let names: Vec<String> =
+                            (first..first + 20).map(|at| format!("{number}:{at}")).collect();
+                        let mut words = vec!["HSET", "hash"];
+                        words.extend(names.iter().flat_map(|name| [name.as_str(), "value"]));
+                        let gone = format!("{number}:{}", fields.start);
+                        let removes = encode(&["HDEL", "hash", &gone]);
+                        // Values that come and go as a whole.
+                        let copies = [vec!["COPY", "hash", "copy", "REPLACE"], vec!["DEL", "copy"]];
+                        let mut pipeline = encode(&words);
+                        pipeline.extend(removes);
+                        if first % 400 == 0 {
+                            copies.iter().for_each(|words| pipeline.extend(encode(words)));
+                        }
+                        if std::io::Write::write_all(client.stream(), &pipeline).is_err() {
+                            return;
+                        }
+                        match client.try_read() {
+                            Some(reply) => {
+                                assert!(matches!(reply, Reply::Line(line) if line.starts_with(':')))
+                            }
+                            None => return,
+                        }
+                        fields.end += 20;
+                        // From here on it may be gone.
+                        fields.start += 1;
+                        for _ in 0..if first % 400 == 0 { 3 } else { 1 } {
+                            if client.try_read().is_none() {
+                                return;
+                            }
+                        }
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_millis(400 + 170 * round));
+            process.0.kill().expect("the process is killed");
+            process.0.wait().expect("the process has ended");
+        });
+        if copies {
+            directory = copy_of(&directory);
+        }
+        let (mut process, address) = start(&directory.path().join("data.map"), durability);
+        let mut client = Client::connect(address);
+        let Reply::Many(_, found) = client.run("HKEYS hash") else { panic!() };
+        assert_eq!(client.line("HLEN hash"), format!(":{}", found.len()), "round {round}");
+        let found: std::collections::BTreeSet<_> = found.into_iter().collect();
+        for (number, fields) in fields.iter().enumerate() {
+            assert!(fields.end > 200, "client {number} has done nothing");
+            // The first one may be gone, although nobody was told.
+            for at in fields.start + 1..fields.end {
+                let name = format!("{number}:{at}");
+                assert!(found.contains(&Reply::Bulk(name.clone().into_bytes())), "{name}");
+                client.send(&encode(&["HGET", "hash", &name]));
+                assert_eq!(client.read(), Reply::Bulk(b"value".to_vec()));
+            }
+        }
+        client.run("DEL copy");
+        assert_eq!(client.line("DBSIZE"), ":1");
+        // The next clients begin where a field that was not acknowledged may be.
+        for fields in &mut fields {
+            fields.end += 20;
+            fields.start += 1;
+        }
+        for (number, fields) in fields.iter().enumerate() {
+            for at in fields.end - 20..fields.end {
+                client.run(&format!("HSET hash {number}:{at} value"));
+            }
+        }
+        client.send(&encode(&["SHUTDOWN"]));
+        assert_eq!(client.try_read(), None);
+        assert!(process.0.wait().unwrap().success());
+        // Closed, so its segments are known.
+        let (mut process, address) = start(&directory.path().join("data.map"), durability);
+        let mut client = Client::connect(address);
+        assert_eq!(client.line("DBSIZE"), ":1");
+        process.0.kill().expect("the process is killed");
+        process.0.wait().expect("the process has ended");
+    }
+}
+
+#[test]
+fn large_values_survive_kills() {
+    large_values_survive("process", false);
+}
+
+#[test]
+fn large_values_survive_power_cuts() {
+    large_values_survive("always", true);
+}

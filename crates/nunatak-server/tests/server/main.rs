@@ -25,6 +25,7 @@ mod pubsub;
 mod readers;
 mod replica;
 mod replica_faults;
+mod segments;
 mod stores;
 mod tls;
 mod tls_cluster;
