@@ -209,12 +209,99 @@ const TEMPLATES: &[(u32, &str)] = &[
     (1, "COMMAND GETKEYS MSET a b c d"),
 ];
 
+/// Commands about sets and hashes that become large and small again. `MEMBERS` and `PAIRS` are several arguments.
+const LARGE_TEMPLATES: &[(u32, &str)] = &[
+    (10, "SADD KEY MEMBERS"),
+    (7, "SREM KEY MEMBERS"),
+    (4, "SADD KEY ONE"),
+    (4, "SREM KEY ONE"),
+    (5, "SISMEMBER KEY ONE"),
+    (4, "SMISMEMBER KEY MEMBERS"),
+    (3, "SMOVE KEY KEY ONE"),
+    (4, "SCARD KEY"),
+    (3, "SMEMBERS KEY"),
+    (2, "SINTER KEY KEY"),
+    (2, "SUNION KEY KEY KEY"),
+    (2, "SDIFF KEY KEY"),
+    (2, "SINTERCARD 2 KEY KEY"),
+    (2, "SINTERSTORE KEY KEY KEY"),
+    (3, "SUNIONSTORE KEY KEY KEY"),
+    (2, "SDIFFSTORE KEY KEY KEY"),
+    (2, "SSCAN KEY 0 COUNT 100000"),
+    (1, "SSCAN KEY 0 MATCH *7 COUNT 100000"),
+    (2, "SRANDMEMBER KEY 100000"),
+    (10, "HSET KEY PAIRS"),
+    (7, "HDEL KEY MEMBERS"),
+    (4, "HSET KEY ONE VALUE"),
+    (3, "HSETNX KEY ONE VALUE"),
+    (4, "HINCRBY KEY ONE NUMBER"),
+    (3, "HINCRBYFLOAT KEY ONE FLOAT"),
+    (4, "HGET KEY ONE"),
+    (3, "HMGET KEY MEMBERS"),
+    (3, "HGETALL KEY"),
+    (2, "HKEYS KEY"),
+    (2, "HVALS KEY"),
+    (3, "HLEN KEY"),
+    (3, "HEXISTS KEY ONE"),
+    (2, "HSTRLEN KEY ONE"),
+    (2, "HSCAN KEY 0 COUNT 100000"),
+    (2, "HRANDFIELD KEY 100000"),
+    (2, "SET KEY VALUE"),
+    (3, "DEL KEY"),
+    (2, "GET KEY"),
+    (1, "GETSET KEY VALUE"),
+    (1, "MSET KEY VALUE KEY VALUE"),
+    (2, "TYPE KEY"),
+    (2, "EXISTS KEY KEY"),
+    (2, "RENAME KEY KEY"),
+    (1, "RENAMENX KEY KEY"),
+    (2, "COPY KEY KEY"),
+    (2, "COPY KEY KEY REPLACE"),
+    (1, "COPY KEY KEY DB 1"),
+    (1, "MOVE KEY 1"),
+    (2, "EXPIRE KEY TIME"),
+    (1, "PEXPIREAT KEY MOMENTS"),
+    (1, "PERSIST KEY"),
+    (2, "TTL KEY"),
+    (2, "KEYS PATTERN"),
+    (1, "SCAN 0 COUNT 100000"),
+    (2, "DBSIZE"),
+    (1, "FLUSHDB"),
+    (2, "MULTI"),
+    (3, "EXEC"),
+    (1, "SELECT 0"),
+    (1, "SELECT 1"),
+];
+
+fn large_command(random: &mut SmallRng) -> Command {
+    let template = LARGE_TEMPLATES.choose_weighted(random, |(weight, _)| *weight);
+    let one = |random: &mut SmallRng| match random.random_range(0..900) {
+        number @ 0..600 => number.to_string().into_bytes(),
+        // Longer than what is short for a Redis.
+        number => format!("member {number} {}", "m".repeat(number / 7)).into_bytes(),
+    };
+    let mut command = Command::new();
+    for part in template.expect("a template").1.split(' ') {
+        let count = if random.random_bool(0.2) { 300 } else { 20 };
+        let count = random.random_range(1..count);
+        match part {
+            "KEY" => command.push(vec![*b"abcd".choose(random).expect("a key")]),
+            "ONE" => command.push(one(random)),
+            "MEMBERS" => command.extend((0..count).map(|_| one(random))),
+            "PAIRS" => command.extend((0..2 * count).map(|_| one(random))),
+            part => command.push(word(part, random)),
+        }
+    }
+    command
+}
+
+fn word(word: &str, random: &mut SmallRng) -> Vec<u8> {
+    let choices = WORDS.iter().find(|(name, _)| *name == word).map(|(_, choices)| *choices);
+    choices.and_then(|choices| choices.choose(random)).unwrap_or(&word).as_bytes().to_vec()
+}
+
 fn command(random: &mut SmallRng) -> Command {
     let template = TEMPLATES.choose_weighted(random, |(weight, _)| *weight).expect("a template").1;
-    let word = |word: &str, random: &mut SmallRng| {
-        let choices = WORDS.iter().find(|(name, _)| *name == word).map(|(_, choices)| *choices);
-        choices.and_then(|choices| choices.choose(random)).unwrap_or(&word).as_bytes().to_vec()
-    };
     template.split(' ').map(|part| word(part, random)).collect()
 }
 
@@ -270,6 +357,16 @@ fn are_same_encodings(ours: &Reply, theirs: &Reply) -> bool {
 }
 
 fn compare(flags: &[&str], seed: u64, is_resp3: bool) {
+    compare_with(flags, seed, is_resp3, 40_000, command);
+}
+
+fn compare_with(
+    flags: &[&str],
+    seed: u64,
+    is_resp3: bool,
+    count: usize,
+    mut command: impl FnMut(&mut SmallRng) -> Command,
+) {
     let Some(redis) = Redis::start() else { return };
     let local = Local::start(flags);
     let (mut ours, mut theirs) = (local.client(), redis.client());
@@ -282,7 +379,7 @@ fn compare(flags: &[&str], seed: u64, is_resp3: bool) {
         std::env::var("NUNATAK_EFFORT").ok().and_then(|it| it.parse().ok()).unwrap_or(1.0);
     let (mut sent, mut history, mut queued): (usize, Vec<Command>, Vec<String>) =
         Default::default();
-    while sent < (40_000.0 * effort) as usize {
+    while sent < (count as f64 * effort) as usize {
         let count = if random.random_bool(0.3) { 1 } else { random.random_range(1..60) };
         let commands: Vec<Command> = (0..count).map(|_| command(&mut random)).collect();
         let bytes: Vec<u8> = commands.iter().flat_map(|command| encode(command)).collect();
@@ -343,4 +440,17 @@ fn replies_from_a_file_are_those_of_redis() {
     let directory = tempfile::tempdir().unwrap();
     let flag = format!("--file={}", directory.path().join("data.map").display());
     compare(&["--threads=1", &flag], 3, false);
+}
+
+#[test]
+fn large_values_are_those_of_redis() {
+    compare_with(&["--threads=1"], 4, false, 10_000, large_command);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn large_values_from_a_file_are_those_of_redis() {
+    let directory = tempfile::tempdir().unwrap();
+    let flag = format!("--file={}", directory.path().join("data.map").display());
+    compare_with(&["--threads=1", &flag], 5, true, 10_000, large_command);
 }

@@ -78,23 +78,39 @@ fn with_segments(local: &Local) -> Client {
     panic!("the value stays one record");
 }
 
+/// Removes all keys, one by one.
+fn remove_all(client: &mut Client) {
+    for db in 0..2 {
+        client.run(&format!("SELECT {db}"));
+        for key in set(client, "KEYS *") {
+            assert_eq!(client.line(&format!("DEL {key}")), ":1");
+        }
+        assert_eq!(client.line("DBSIZE"), ":0");
+    }
+}
+
 /// In RAM, and in files with and without a log.
 fn everywhere(test: impl Fn(&Local, &mut Client)) {
-    let directory = tempfile::tempdir().unwrap();
-    let file = |name: &str| format!("--file={}", directory.path().join(name).display());
-    let mut all = vec![vec!["--threads=2".to_string()]];
-    if cfg!(target_os = "linux") {
-        let flags = |name, level: &str| vec![file(name), format!("--durability={level}")];
-        all.extend([flags("process.map", "process"), flags("log.map", "everysec")]);
-    }
-    for flags in all {
-        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let local = Local::start(&flags);
+    let local = Local::start(&["--threads=2"]);
+    test(&local, &mut with_segments(&local));
+    #[cfg(target_os = "linux")]
+    for durability in ["process", "everysec"] {
+        use nunatak::durable::{Options, TurboBlobMap};
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("data.map");
+        let flags = [format!("--file={}", path.display()), format!("--durability={durability}")];
+        let local = Local::start(&flags.each_ref().map(String::as_str));
         let mut client = with_segments(&local);
         test(&local, &mut client);
-        // Whatever was done, no segment is left.
-        client.run("FLUSHALL");
-        assert_eq!(client.line("DBSIZE"), ":0");
+        remove_all(&mut client);
+        drop((client, local));
+        // Whatever was done, no segment is left: only the mark.
+        for path in [path.clone(), directory.path().join("data.map.db1")] {
+            if path.exists() {
+                let map = TurboBlobMap::open_with(&path, &Options::new().read_only(true)).unwrap();
+                assert!(map.len() <= 1, "{}: {}", path.display(), map.len());
+            }
+        }
     }
 }
 
