@@ -21,7 +21,7 @@ use super::record::{MARK, Record};
 use super::root::Root;
 use super::space::{Change, Space};
 use super::stripes::Stripes;
-use nunatak::Error;
+use nunatak::{Error, FileError};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -101,6 +101,12 @@ impl Hidden {
             Some(segments) => segments,
             None => sweep(space)?,
         };
+        // Copies that are made from here on have another number. A full disk may refuse the change, and must not keep
+        // the file closed: keys have to be removed.
+        match space.put(MARK_KEY, &mark(0, NEVER)) {
+            Ok(_) | Err(Error::File(FileError::Full)) => {}
+            Err(error) => return Err(error),
+        }
         let (may_be, keys) = (AtomicBool::new(true), AtomicUsize::new(segments + 1));
         Ok(Self { may_be, keys, ..hidden })
     }

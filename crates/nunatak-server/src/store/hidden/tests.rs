@@ -57,6 +57,13 @@ fn a_closed_file_knows_its_segments_and_a_killed_one_counts_them() {
         store.close().unwrap();
         let store = open(&path, durability);
         assert_eq!(store.hidden[0].keys(), count + 7, "{durability:?}");
+        // A copy that is made meanwhile has its own number.
+        store.put_value(0, b"more", &large(300), None).unwrap();
+        let copy = folder.path().join("backup.map");
+        store.space(0).backup(&copy).unwrap();
+        let copied = open(&copy, Durability::Process);
+        assert_eq!((copied.keys(0), copied.hidden[0].keys()), (2, segments(&copied) + 1));
+        assert!(store.delete(0, b"more").unwrap());
         // What is left by a crash: segments that nobody names, and the mark of the last closing.
         let left = large(500);
         store.put_segments(0, &left).unwrap();
