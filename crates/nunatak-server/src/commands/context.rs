@@ -265,6 +265,7 @@ impl Context<'_> {
         match &mut self.pending {
             None => store.put_value(db, key, finished, replaced)?,
             Some(pending) => {
+                store.note_segments(db, finished);
                 for (key, record) in &finished.segments {
                     pending.change(db, (key, record.as_deref()));
                 }

@@ -85,8 +85,9 @@ pub(crate) struct Draft {
     /// The id is none while the value is one record.
     root: Root,
     is_in_segments: bool,
-    /// Whether it may be put in segments.
+    /// Whether it may be put in segments, and would be.
     may_have_segments: bool,
+    wants_segments: bool,
     parts: HashMap<u32, Part, RandomState>,
 }
 
@@ -103,6 +104,8 @@ pub(crate) struct Finished {
     pub(crate) is_new: bool,
     /// Whether what is stored under the key is another value, which goes.
     pub(crate) replaces: bool,
+    /// Whether the value would have segments if it might.
+    pub(crate) wants_segments: bool,
 }
 
 /// Returns where an item with its length in front begins, where its value does, and where that ends.
@@ -132,6 +135,7 @@ impl Draft {
             root,
             is_in_segments: false,
             may_have_segments,
+            wants_segments: false,
             parts: HashMap::default(),
         }
     }
@@ -278,7 +282,8 @@ impl Draft {
         let mut steps = STEPS;
         if !self.is_in_segments {
             let is_small = members <= INLINE_MEMBERS && bytes <= INLINE_BYTES || members <= 1;
-            if is_small || !self.may_have_segments {
+            self.wants_segments = !is_small && !self.may_have_segments;
+            if is_small || self.wants_segments {
                 return;
             }
             let mut id = [0; 16];
@@ -348,7 +353,8 @@ impl Draft {
         if self.root.members == 0 {
             return None;
         }
-        let Self { kind, expiry, stored, root, is_in_segments, mut parts, .. } = self;
+        let Self { kind, expiry, stored, root, is_in_segments, wants_segments, mut parts, .. } =
+            self;
         let replaces = stored == Stored::Not;
         let before = match stored {
             Stored::InSegments(before) => Some(before),
@@ -364,7 +370,8 @@ impl Draft {
                 before.iter().flat_map(Root::keys).map(|key| (key, None)).collect();
             let growth = -(segments.len() as i64);
             let record = Some(record);
-            return Some(Finished { record, segments, growth, is_new: false, replaces });
+            let is_new = false;
+            return Some(Finished { record, segments, growth, is_new, replaces, wants_segments });
         }
         let record = (before != Some(root)).then(|| {
             Record::push_root_head(&mut record, kind, expiry);
@@ -384,7 +391,7 @@ impl Draft {
         let changed = changed.map(|(segment, record)| (root.key(segment), Some(record)));
         let growth = i64::from(root.segments) - i64::from(count_before);
         let (segments, is_new) = (changed.chain(gone).collect(), before.is_none());
-        Some(Finished { record, segments, growth, is_new, replaces })
+        Some(Finished { record, segments, growth, is_new, replaces, wants_segments })
     }
 }
 

@@ -156,24 +156,28 @@ impl Store {
         self.hidden[db].may_be()
     }
 
-    /// Whether a value may get segments. If not now, then soon: a file gets its mark before.
+    /// Whether a value may get segments. A file has to have its mark before.
     pub(crate) fn admits_segments(&self, db: usize) -> bool {
+        self.may_have_segments(db) || !self.space(db).is_in_file()
+    }
+
+    /// Notes what is about to be stored: the database has segments from now on, or should have the mark soon.
+    pub(crate) fn note_segments(&self, db: usize, finished: &Finished) {
         let hidden = &self.hidden[db];
-        if hidden.may_be() {
-            return true;
+        // Relaxed: see `may_be`; and the thread that makes marks looks again. They are read first, so that the line is
+        // not written.
+        if finished.is_new && !hidden.may_be() {
+            hidden.may_be.store(true, Ordering::Relaxed);
         }
-        // Relaxed: see `may_be`; and the thread that makes marks looks again.
-        match self.space(db).is_in_file() {
-            true => hidden.is_wanted.store(true, Ordering::Relaxed),
-            false => hidden.may_be.store(true, Ordering::Relaxed),
+        if finished.wants_segments && !hidden.is_wanted.load(Ordering::Relaxed) {
+            hidden.is_wanted.store(true, Ordering::Relaxed);
         }
-        hidden.may_be()
     }
 
     /// Gives files the mark that were wanted to have segments. The caller holds no lock.
     pub(crate) fn make_marks(&self) {
         for (db, hidden) in self.hidden.iter().enumerate() {
-            // Relaxed: see `admits_segments`.
+            // Relaxed: see `note_segments`.
             if hidden.is_wanted.load(Ordering::Relaxed) {
                 hidden.is_wanted.store(false, Ordering::Relaxed);
                 let space = self.space(db);
@@ -207,6 +211,7 @@ impl Store {
         replaced: Option<Root>,
     ) -> Result<(), Error> {
         let (space, hidden) = (self.space(db), &self.hidden[db]);
+        self.note_segments(db, finished);
         if finished.segments.is_empty() && replaced.is_none() {
             return match &finished.record {
                 Some(record) => space.put(key, record).map(drop),

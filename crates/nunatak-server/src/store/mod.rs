@@ -14,7 +14,6 @@ pub(crate) mod watch;
 
 use hidden::Hidden;
 use nunatak::Error;
-use record::Record;
 use space::Space;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stripes::Stripes;
@@ -145,7 +144,6 @@ impl Store {
     ) -> Result<bool, Error> {
         let stripe = Stripes::of(self.stripes.hash(db, key));
         self.stripes.lock(stripe, false);
-        let is_victim = |record: &[u8]| !Record::is_hidden(record) && is_victim(record);
         let removed = match self.space(db).get(key, |record| record.is_some_and(is_victim)) {
             true => self.delete(db, key),
             false => Ok(false),

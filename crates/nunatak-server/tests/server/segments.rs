@@ -323,6 +323,10 @@ fn transactions_change_large_values() {
         let (replies, size) = run(&["DEL s", "EXISTS s", "SADD s 1", "SCARD s"]);
         assert_eq!(replies[1..], [line(":0"), line(":1"), line(":1")]);
         assert_eq!(size, ":2");
+        let (replies, size) = run(&["SUNIONSTORE old s old", "SCARD old", "HSET s x y"]);
+        let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+        assert_eq!(replies, [line(":1001"), line(":1001"), line(wrong)]);
+        assert_eq!(size, ":2");
         let (replies, size) = run(&["RENAME s old", "SCARD old", "SET old x", "DBSIZE"]);
         assert_eq!(replies, [line("+OK"), line(":1001"), line("+OK"), line(":1")]);
         assert_eq!(size, ":1");
