@@ -269,28 +269,16 @@ impl Context<'_> {
         let copy = |(member, value): (&[u8], &[u8])| (member.to_vec(), value.to_vec());
         let count = count.unwrap_or(1);
         let most = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-        let drawn = self.look_at(key, kind, |record, _| {
-            let Some(record) = record else { return Ok(Vec::new()) };
-            if record.root().is_some_and(|it| count < 0 || most < it.members as usize / 2) {
-                return Err(Draft::of(record, false));
-            }
-            if record.root().is_some() {
-                return Err(None);
-            }
-            let all: Vec<_> = members(kind, record.payload).collect();
-            Ok(choose(all.len(), count).map(|at| copy(all[at])).collect())
-        })?;
-        let mut draft = match drawn {
-            Ok(chosen) => return Ok(chosen),
-            Err(Some(draft)) => draft,
-            // Most of them: so all are read.
-            Err(None) => {
-                let whole = self.whole(key);
-                let payload = whole.as_ref().map_or(&[][..], |whole| &whole.payload);
-                let all: Vec<_> = members(kind, payload).collect();
-                return Ok(choose(all.len(), count).map(|at| copy(all[at])).collect());
-            }
-        };
+        let root = self.look_at(key, kind, |record, _| record.and_then(Record::root))?;
+        let are_few = |root: Root| count < 0 || most < root.members as usize / 2;
+        // Few of many are drawn one by one. Otherwise all are read.
+        if !root.is_some_and(are_few) {
+            let whole = self.whole(key);
+            let payload = whole.as_ref().map_or(&[][..], |whole| &whole.payload);
+            let all: Vec<_> = members(kind, payload).collect();
+            return Ok(choose(all.len(), count).map(|at| copy(all[at])).collect());
+        }
+        let mut draft = self.draft(key, kind)?;
         let (mut chosen, mut once) = (Vec::new(), HashSet::new());
         let mut load = self.loader();
         while chosen.len() < most.min(MOST_REPEATED) {

@@ -305,7 +305,7 @@ impl Draft {
     }
 
     fn split(&mut self, load: &mut Load<'_>) {
-        let ((segment, bit), root, kind) = (self.root.to_split(), self.root, self.kind);
+        let ((segment, bit), root, kind) = (self.root.next_split(), self.root, self.kind);
         let part = self.part(load, segment);
         let (mut stays, mut goes) = (copy_of(None), copy_of(None));
         for (member, value) in members(kind, part.items()) {
@@ -332,7 +332,7 @@ impl Draft {
             if members >= segments * FEW_MEMBERS || bytes >= segments * FEW_BYTES {
                 return;
             }
-            let (last, into) = (self.root.segments - 1, self.root.to_merge());
+            let (last, into) = (self.root.segments - 1, self.root.next_merge());
             self.part(load, last);
             let gone = self.parts.remove(&last).unwrap_or_default();
             let part = self.part(load, into);

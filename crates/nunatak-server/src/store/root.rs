@@ -104,17 +104,17 @@ impl Root {
             return short;
         }
         // It has been split.
-        short | (hash >> log & 1) as u32 * (1 << log)
+        short | ((hash >> log & 1) as u32) << log
     }
 
     /// Returns the segment that is split next into itself and a new one, and the bit of the hash that decides.
-    pub(crate) fn to_split(&self) -> (u32, u64) {
+    pub(crate) fn next_split(&self) -> (u32, u64) {
         let log = self.segments.ilog2();
         (self.segments - (1 << log), 1 << log)
     }
 
     /// Returns the segment that the last one is merged with. There are two at least.
-    pub(crate) fn to_merge(&self) -> u32 {
+    pub(crate) fn next_merge(&self) -> u32 {
         let last = self.segments - 1;
         last - (1 << last.ilog2())
     }
@@ -158,8 +158,8 @@ mod tests {
     fn a_split_moves_members_to_the_new_segment_only() {
         for segments in 1..70 {
             let (before, after) = (root(segments), root(segments + 1));
-            let (split, bit) = before.to_split();
-            assert_eq!(after.to_merge(), split);
+            let (split, bit) = before.next_split();
+            assert_eq!(after.next_merge(), split);
             for hash in (0..5000_u64).map(|it| it.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 7) {
                 let (from, to) = (before.segment_of_hash(hash), after.segment_of_hash(hash));
                 let is_moved = from == split && hash & bit != 0;
