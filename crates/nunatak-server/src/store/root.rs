@@ -79,6 +79,11 @@ impl Root {
         (0..self.segments).map(|segment| self.key(segment))
     }
 
+    /// Returns the number that the key of a segment has.
+    pub(crate) fn segment_of_key(key: &SegmentKey) -> u32 {
+        key.last_chunk().copied().map_or(0, u32::from_le_bytes)
+    }
+
     /// Returns the id that the key of a segment has.
     pub(crate) fn id_of(key: &[u8]) -> Option<[u8; 16]> {
         let key: &SegmentKey = key.try_into().ok()?;

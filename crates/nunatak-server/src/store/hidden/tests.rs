@@ -95,7 +95,7 @@ fn a_closed_file_knows_its_segments_and_a_killed_one_counts_them() {
 fn a_replaced_value_leaves_no_segments() {
     let store = Store::new(vec![Space::in_ram()], 1).unwrap();
     assert!(store.admits_segments(0) && !store.may_have_segments(0));
-    for (members, count) in [(3000, 250), (200, 17), (5, 0), (1000, 84)] {
+    for (members, count) in [(3000, 500), (200, 34), (5, 0), (1000, 167)] {
         let root = store.root(0, b"set").unwrap();
         store.put_value(0, b"set", &large(members), root).unwrap();
         assert_eq!((segments(&store), store.hidden[0].keys(), store.keys(0)), (count, count, 1));
