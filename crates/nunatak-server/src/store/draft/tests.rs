@@ -151,6 +151,28 @@ fn a_value_grows_to_segments_and_becomes_one_record_again() {
     assert_eq!((model.all(Kind::Set).len(), model.segments.len()), (1, 0));
 }
 
+/// Segments that one command has loaded, and merged, are not loaded again.
+#[test]
+fn many_members_go_together() {
+    let mut model = Model::default();
+    let set =
+        |draft: &mut Draft, load: &mut Load<'_>, at: u32| draft.set(load, &at.to_le_bytes(), &[]);
+    let mut draft = model.draft(Kind::Set);
+    assert!((0..5000).all(|at| set(&mut draft, &mut model.load(), at)));
+    model.store(draft.finish());
+    for left in [3000, 700, 100, 3] {
+        let mut draft = model.draft(Kind::Set);
+        for at in left..5000_u32 {
+            draft.remove(&mut model.load(), &at.to_le_bytes());
+        }
+        assert!(!set(&mut draft, &mut model.load(), 1) && set(&mut draft, &mut model.load(), 6000));
+        assert!(draft.remove(&mut model.load(), &6000_u32.to_le_bytes()));
+        assert_eq!(draft.len(), u64::from(left));
+        model.store(draft.finish());
+        assert_eq!(model.all(Kind::Set).len(), left as usize);
+    }
+}
+
 #[test]
 fn a_large_value_is_split_by_its_bytes() {
     let mut draft = Draft::new(Kind::Hash, Some(7), true);
