@@ -13,6 +13,10 @@ use crate::store::record::{Kind, Record, find, items_of_segment, members};
 use crate::store::root::{Root, SegmentKey};
 use std::collections::HashSet;
 
+/// How many members are drawn at most for one that was not drawn before, and how many at least.
+const DRAWS: usize = 8;
+const FEW_DRAWS: usize = 256;
+
 /// A member and its value.
 pub(super) type Member = (Vec<u8>, Vec<u8>);
 
@@ -37,7 +41,7 @@ impl Whole {
 pub(super) enum Step<'s> {
     /// First, how many there are.
     Count(usize),
-    /// Then items, some at a time.
+    /// Then all items.
     Items(&'s [u8]),
 }
 
@@ -88,6 +92,19 @@ impl Context<'_> {
         }
     }
 
+    /// `SREM` and `HDEL`: removes the members that the arguments name.
+    pub(super) fn remove_members(&mut self, args: Args<'_>, kind: Kind) -> Done {
+        let mut draft = self.draft(args.at(1), kind)?;
+        let mut load = self.loader();
+        let removed = args.from(2).filter(|member| draft.remove(&mut load, member)).count();
+        drop(load);
+        if removed > 0 {
+            self.store_draft(args.at(1), draft)?;
+        }
+        self.reply.count(removed);
+        Ok(())
+    }
+
     /// Stores a value of any type in any database.
     pub(super) fn put_whole(&mut self, db: usize, key: &[u8], whole: &Whole) -> Done {
         let Whole { kind, expiry, payload } = whole;
@@ -113,11 +130,19 @@ impl Context<'_> {
             })
         });
         let (mut whole, root) = found?;
-        for key in root.iter().flat_map(Root::keys) {
-            let payload = &mut whole.payload;
-            self.raw(self.session.db, &key, |it| payload.extend_from_slice(items_of_segment(it)));
+        if let Some(root) = root {
+            whole.payload = self.items_of(&root);
         }
         Some(whole)
+    }
+
+    /// Copies the items of all segments.
+    fn items_of(&self, root: &Root) -> Vec<u8> {
+        let mut items = Vec::new();
+        for key in root.keys() {
+            self.raw(self.session.db, &key, |it| items.extend_from_slice(items_of_segment(it)));
+        }
+        items
     }
 
     /// Runs `f` on the value of a member of a set or a hash.
@@ -207,13 +232,11 @@ impl Context<'_> {
             None
         })?;
         let Some(root) = root else { return Ok(()) };
-        let Self { shared, session, reply, pending, .. } = self;
-        f(Step::Count(root.members as usize), reply);
-        for key in root.keys() {
-            super::context::raw(shared, pending.as_ref(), session.db, &key, |record| {
-                f(Step::Items(items_of_segment(record)), reply);
-            });
-        }
+        // Collected and counted first: in a damaged file segments may be missing, and a client waits for as many as it
+        // was told.
+        let payload = self.items_of(&root);
+        f(Step::Count(members(kind, &payload).count()), &mut self.reply);
+        f(Step::Items(&payload), &mut self.reply);
         Ok(())
     }
 
@@ -246,17 +269,13 @@ impl Context<'_> {
 
     /// Copies the members of a set.
     pub(super) fn members_of(&self, source: &Source) -> Vec<Vec<u8>> {
-        let copy = |payload: &[u8], all: &mut Vec<Vec<u8>>| {
-            all.extend(members(Kind::Set, payload).map(|(member, _)| member.to_vec()));
+        let copy = |payload: &[u8]| {
+            members(Kind::Set, payload).map(|(member, _)| member.to_vec()).collect()
         };
-        let mut all = Vec::with_capacity(source.len().min(MOST_REPEATED));
         match source {
-            Source::Inline { payload, .. } => copy(payload, &mut all),
-            Source::InSegments(root) => root.keys().for_each(|key| {
-                self.raw(self.session.db, &key, |it| copy(items_of_segment(it), &mut all));
-            }),
+            Source::Inline { payload, .. } => copy(payload),
+            Source::InSegments(root) => copy(&self.items_of(root)),
         }
-        all
     }
 
     /// Chooses members at random: one without a count, otherwise as [`choose`].
@@ -281,9 +300,14 @@ impl Context<'_> {
         let mut draft = self.draft(key, kind)?;
         let (mut chosen, mut once) = (Vec::new(), HashSet::new());
         let mut load = self.loader();
-        while chosen.len() < most.min(MOST_REPEATED) {
+        let wanted = most.min(MOST_REPEATED);
+        // Half of them at most are chosen, so each draw is a new one at least every other time: unless members are
+        // missing, in a damaged file, or since the value goes meanwhile. (Then the command runs again.)
+        for _ in 0..wanted.saturating_mul(DRAWS).saturating_add(FEW_DRAWS) {
+            if chosen.len() == wanted {
+                break;
+            }
             let Some(member) = draft.random(&mut load) else { break };
-            // Half of them at most are chosen, so this ends.
             if count < 0 || once.insert(member.0.clone()) {
                 chosen.push(member);
             }

@@ -207,7 +207,10 @@ impl Context<'_> {
         let store = &self.shared.store;
         let replaced = self.root(db, key)?;
         if let Some(replaced) = replaced {
-            return self.replace(db, &[(key, Some(self.scratch.clone().as_slice()))], &[replaced]);
+            let record = std::mem::take(self.scratch);
+            let done = self.replace(db, &[(key, Some(&record))], &[replaced]);
+            *self.scratch = record;
+            return done;
         }
         if Record::may_expire(self.scratch) {
             store.note_expiring(db);

@@ -125,15 +125,7 @@ pub(super) fn hstrlen(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 pub(super) fn hdel(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    let mut draft = context.draft(args.at(1), Kind::Hash)?;
-    let mut load = context.loader();
-    let removed = args.from(2).filter(|field| draft.remove(&mut load, field)).count();
-    drop(load);
-    if removed > 0 {
-        context.store_draft(args.at(1), draft)?;
-    }
-    context.reply.count(removed);
-    Ok(())
+    context.remove_members(args, Kind::Hash)
 }
 
 /// Replaces a field's value by what `f` makes of it.

@@ -265,23 +265,25 @@ const MOST_ITEM: usize = 64;
 
 /// Returns how Redis would have a value in memory.
 fn encoding_of(context: &mut Context<'_>, key: &[u8]) -> Option<&'static str> {
-    let (kind, is_long) = context.view(key, |record, _, _| {
-        record.map(|it| (it.kind, it.root().is_some_and(|it| it.members > MOST_INTSET as u64)))
+    let known = context.view(key, |record, _, _| {
+        record.map(|record| match record.kind {
+            Kind::String if parse_i64(record.payload).is_some() => Some("int"),
+            Kind::String if record.payload.len() <= 44 => Some("embstr"),
+            Kind::String => Some("raw"),
+            _ => record.root().filter(|it| it.members > MOST_INTSET as u64).map(|_| "hashtable"),
+        })
     })?;
-    if is_long {
-        return Some("hashtable");
+    if known.is_some() {
+        return known;
     }
-    let Whole { payload, .. } = context.whole(key)?;
+    let Whole { kind, payload, .. } = context.whole(key)?;
     let mut all = members(kind, &payload);
-    let count = if kind == Kind::String { 0 } else { all.clone().count() };
+    let count = all.clone().count();
     let is_short = |(item, value): (&[u8], &[u8])| item.len().max(value.len()) <= MOST_ITEM;
     Some(match kind {
-        Kind::String if parse_i64(&payload).is_some() => "int",
-        Kind::String if payload.len() <= 44 => "embstr",
-        Kind::String => "raw",
         Kind::Set if count <= MOST_INTSET && all.all(|it| parse_i64(it.0).is_some()) => "intset",
         Kind::Hash if count <= MOST_LISTPACK && all.all(is_short) => "listpack",
-        Kind::Set | Kind::Hash => "hashtable",
+        _ => "hashtable",
     })
 }
 

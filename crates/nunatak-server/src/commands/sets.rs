@@ -31,15 +31,7 @@ pub(super) fn sadd(context: &mut Context<'_>, args: Args<'_>) -> Done {
 }
 
 pub(super) fn srem(context: &mut Context<'_>, args: Args<'_>) -> Done {
-    let mut draft = context.draft(args.at(1), Kind::Set)?;
-    let mut load = context.loader();
-    let removed = args.from(2).filter(|member| draft.remove(&mut load, member)).count();
-    drop(load);
-    if removed > 0 {
-        context.store_draft(args.at(1), draft)?;
-    }
-    context.reply.count(removed);
-    Ok(())
+    context.remove_members(args, Kind::Set)
 }
 
 pub(super) fn sismember(context: &mut Context<'_>, args: Args<'_>) -> Done {

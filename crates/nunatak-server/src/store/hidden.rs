@@ -12,14 +12,14 @@
 //! are looked at: segments are counted, and those that no value names are removed.
 //!
 //! A value's segments change together with its own record. Only those of a value that goes, and those of a new value
-//! that no record names yet, are changed by themselves, some at a time: so a crash leaves segments that nobody names,
+//! that no record names yet, are changed by themselves: so a crash leaves segments that nobody names,
 //! and never a value that lacks some.
 
 use super::Store;
 use super::draft::Finished;
 use super::record::{MARK, Record};
 use super::root::Root;
-use super::space::{Change, Space};
+use super::space::Space;
 use super::stripes::Stripes;
 use nunatak::{Error, FileError};
 use std::collections::HashSet;
@@ -32,7 +32,7 @@ const SYNCS_OF_CLOSING: u64 = 2;
 /// A sync that no file reaches.
 const NEVER: u64 = u64::MAX;
 
-/// How many segments are changed at a time, if not all are together.
+/// How many segments of a new value are stored at a time.
 const AT_A_TIME: usize = 256;
 
 /// What a database knows of its hidden keys.
@@ -80,11 +80,10 @@ fn sweep(space: &Space) -> Result<usize, Error> {
         }
         count += usize::from(is_segment);
     });
-    for keys in unnamed.chunks(AT_A_TIME) {
-        let changes: Vec<Change<'_>> = keys.iter().map(|key| (&key[..], None)).collect();
-        space.change_together(&changes)?;
+    for key in &unnamed {
+        count -= usize::from(space.delete(key)?);
     }
-    Ok(count - unnamed.len())
+    Ok(count)
 }
 
 impl Hidden {
@@ -124,8 +123,9 @@ impl Hidden {
 
     #[inline(always)]
     pub(super) fn may_be(&self) -> bool {
-        // Relaxed: a key has segments only after it was set, under the lock of the key.
-        self.may_be.load(Ordering::Relaxed)
+        // A key has segments only after it was set, which who takes the key's lock later sees. Acquire: the mark of a
+        // file is stored before.
+        self.may_be.load(Ordering::Acquire)
     }
 
     pub(super) fn keys(&self) -> usize {
@@ -164,8 +164,8 @@ impl Store {
     /// Notes what is about to be stored: the database has segments from now on, or should have the mark soon.
     pub(crate) fn note_segments(&self, db: usize, finished: &Finished) {
         let hidden = &self.hidden[db];
-        // Relaxed: see `may_be`; and the thread that makes marks looks again. They are read first, so that the line is
-        // not written.
+        // Relaxed: in a file, which has to have its mark, this sets nothing; in RAM nothing precedes it. The thread that
+        // makes marks looks again. They are read first, so that the line is not written.
         if finished.is_new && !hidden.may_be() {
             hidden.may_be.store(true, Ordering::Relaxed);
         }
@@ -187,7 +187,8 @@ impl Store {
                 let is_free = !hidden.may_be() && space.get(MARK_KEY, |record| record.is_none());
                 if is_free && space.put(MARK_KEY, &mark(0, NEVER)).is_ok() {
                     hidden.add(1);
-                    hidden.may_be.store(true, Ordering::Relaxed);
+                    // Release: pairs with `may_be`.
+                    hidden.may_be.store(true, Ordering::Release);
                 }
                 self.stripes.unlock(stripe, false);
             }
@@ -249,7 +250,10 @@ impl Store {
             let done = self.space(db).put_many(&stored);
             let there = match done {
                 Ok(()) => stored.len(),
-                Err(_) => stored.iter().filter(|(key, _)| self.is_there(db, key)).count(),
+                Err(_) => {
+                    let is_there = |key| self.space(db).get(key, |record| record.is_some());
+                    stored.iter().filter(|(key, _)| is_there(key)).count()
+                }
             };
             self.hidden[db].add(there as i64);
             done?;
@@ -257,20 +261,16 @@ impl Store {
         Ok(())
     }
 
-    fn is_there(&self, db: usize, key: &[u8]) -> bool {
-        self.space(db).get(key, |record| record.is_some())
-    }
-
     fn remove_segments<'k>(
         &self,
         db: usize,
         keys: impl Iterator<Item = &'k [u8]>,
     ) -> Result<(), Error> {
-        let there: Vec<Change<'_>> =
-            keys.filter(|key| self.is_there(db, key)).map(|key| (key, None)).collect();
-        for changes in there.chunks(AT_A_TIME) {
-            self.space(db).change_together(changes)?;
-            self.hidden[db].add(-(changes.len() as i64));
+        // One by one: no record names them, so they need not change together.
+        for key in keys {
+            if self.space(db).delete(key)? {
+                self.hidden[db].add(-1);
+            }
         }
         Ok(())
     }

@@ -72,6 +72,9 @@ impl<'r> Record<'r> {
     pub(crate) fn read_any(bytes: &'r [u8]) -> Option<Self> {
         let (&head, rest) = bytes.split_first()?;
         let is_in_segments = head & IN_SEGMENTS != 0;
+        let is_one = |kind, payload| {
+            !is_in_segments || kind != Kind::String && Root::decode(payload).is_some()
+        };
         let kind = match head & !(EXPIRES | IN_SEGMENTS) {
             0 => Kind::String,
             1 => Kind::Set,
@@ -79,11 +82,12 @@ impl<'r> Record<'r> {
             _ => return None,
         };
         if head & EXPIRES == 0 {
-            return Some(Self { kind, expiry: None, is_in_segments, payload: rest });
+            let record = Self { kind, expiry: None, is_in_segments, payload: rest };
+            return is_one(kind, rest).then_some(record);
         }
         let (expiry, payload) = rest.split_first_chunk()?;
         let expiry = Some(u64::from_le_bytes(*expiry));
-        Some(Self { kind, expiry, is_in_segments, payload })
+        is_one(kind, payload).then_some(Self { kind, expiry, is_in_segments, payload })
     }
 
     /// Returns where the items are, if they are in segments.
@@ -241,7 +245,8 @@ mod tests {
         fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             if let Some(record) = Record::read(&bytes, 7) {
                 members(record.kind, record.payload).for_each(drop);
-                record.root();
+                prop_assert_eq!(record.root().is_some(), record.is_in_segments);
+                prop_assert!(record.kind != Kind::String || !record.is_in_segments);
             }
         }
     }

@@ -123,6 +123,32 @@ fn a_refused_transaction_changes_nothing(durability: &str, most: usize) {
     );
 }
 
+/// On a full disk a value in segments can be removed, and makes room.
+#[test]
+fn a_large_value_makes_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_process, address) = start(&directory.path().join("data.map"), "process", 16 << 20);
+    let mut client = Client::connect(address);
+    let value = "x".repeat(3000);
+    let fill = |client: &mut Client| {
+        (0..)
+            .find(|at| {
+                client.send(&encode(&["HSET", "hash", &format!("field {at}"), &value]));
+                matches!(client.read(), Reply::Line(line) if line.starts_with('-'))
+            })
+            .unwrap()
+    };
+    let count = fill(&mut client);
+    assert!(count > 1000, "{count}");
+    for _ in 0..3 {
+        assert_eq!([client.line("DEL hash"), client.line("DBSIZE")], [":1", ":0"]);
+        assert_eq!(client.line("SAVE"), "+OK");
+        let again = fill(&mut client);
+        assert!(again * 10 > count * 7, "{again} instead of {count}");
+        assert_eq!(client.line("HLEN hash"), format!(":{again}"));
+    }
+}
+
 /// `SET`s of a pipeline are stored together. Where there is no room for one, those before it count, and each
 /// reply tells the truth.
 fn pipelines_tell_what_is_stored(durability: &str, most: usize) {

@@ -355,6 +355,7 @@ fn readers_see_whole_changes() {
                                 all.len() == 400 && all.iter().all(|it| *it == all[0]),
                                 "{all:?}"
                             );
+                            assert!(set(&mut client, "SRANDMEMBER s 190").len() <= 190);
                             let len = set(&mut client, "SMEMBERS s").len();
                             assert!(len == 0 || (400..=1400).contains(&len), "{len}");
                         }
@@ -448,4 +449,39 @@ fn the_mark_of_a_file_is_hidden() {
         fill(&mut client, &["SADD", "s"], names(0..200));
         is_in_segments(&mut client, "s")
     });
+}
+
+/// In a damaged file members may be missing that are counted. Commands end, and tell those that are there.
+#[cfg(target_os = "linux")]
+#[test]
+fn missing_segments_are_survived() {
+    use nunatak::durable::TurboBlobMap;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.map");
+    let file = format!("--file={}", path.display());
+    let local = Local::start(&[&file, "--threads=1"]);
+    let mut client = with_segments(&local);
+    fill(&mut client, &["SADD", "s"], names(0..1000));
+    drop((client, local));
+    let map = TurboBlobMap::open(&path).unwrap();
+    let mut keys = Vec::new();
+    let mut part = 0;
+    while map.pin().for_each_of_part(part, |_, key, _| keys.push(key.to_vec())) {
+        part += 1;
+    }
+    // Nine of ten segments.
+    let segments = keys.iter().filter(|key| key.len() == 20);
+    segments.enumerate().filter(|(at, _)| at % 10 != 0).for_each(|(_, key)| {
+        assert!(map.delete(key).unwrap());
+    });
+    map.close().unwrap();
+    let local = Local::start(&[&file, "--threads=1"]);
+    let mut client = local.client();
+    let left = set(&mut client, "SMEMBERS s");
+    assert!((20..400).contains(&left.len()), "{}", left.len());
+    assert_eq!(set(&mut client, "SRANDMEMBER s 450"), left);
+    assert_eq!(scan(&mut client, "SSCAN s CURSOR", |_| ()).len(), left.len());
+    assert_eq!(client.line("SADD s more"), ":1");
+    assert!(set(&mut client, "SPOP s 500").len() == left.len() + 1);
+    assert_eq!([client.line("DEL s"), client.line("EXISTS s")], [":1", ":0"]);
 }
