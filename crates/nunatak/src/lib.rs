@@ -11,6 +11,9 @@ pub mod accounting;
 pub mod alloc;
 #[cfg(durable)]
 pub mod durable;
+#[cfg(test)]
+#[path = "../tests/effort/mod.rs"]
+mod effort;
 #[cfg(durable)]
 mod encoding;
 /// For Miri, which has no maps in files.

@@ -120,8 +120,8 @@ impl Thoroughness {
 }
 
 /// Crashes a history of a map at the moments that `thoroughness` selects. Returns the number of
-/// images checked. With an [effort](crate::effort) below 1, crashes of some actions only, unless every
-/// moment is selected.
+/// images checked. With an [effort](crate::effort) below 1, crashes some actions only or, if every moment
+/// is selected, fewer images of each; and operates on fewer images.
 ///
 /// # Panics
 /// If a crash loses an acknowledged operation, invents one, or leaves half of one.
@@ -155,10 +155,13 @@ pub fn crash_after<M: Kind>(
     persistency: Persistency,
     thoroughness: Thoroughness,
 ) -> usize {
-    let every = match thoroughness.moments {
-        1 => 1,
-        _ => (1.0 / effort()).ceil().max(1.0) as usize,
+    let fewer = (1.0 / effort()).ceil().max(1.0) as usize;
+    let Thoroughness { images, second, moments, journal } = thoroughness;
+    let (every, images) = match moments {
+        1 => (1, images.div_ceil(fewer as u64)),
+        _ => (fewer, images),
     };
+    let thoroughness = Thoroughness { images, second: second * fewer, moments, journal };
     crash::<M>(before, (actions, every), persistency, thoroughness)
 }
 

@@ -59,13 +59,15 @@ macro_rules! whole_map {
         }
     };
 
+    // In a process of its own: readers of other examples would keep the memory.
     (@shrink_to_fit $type:literal, $new:literal, $entries:literal, $field:ident, $stats:ty) => {
-        #[doc = concat!("Gives memory back that the ", $entries, " do not need.")]
+        #[doc = concat!("Gives memory back that the ", $entries, " do not need. What another")]
+        /// thread may still read is given back when it has ended its operation.
         ///
         /// # Errors
         /// If memory for the smaller table is refused; the map is as it was.
         ///
-        /// ```
+        /// ```standalone_crate
         #[doc = concat!("# use nunatak::", $type, ";")]
         #[doc = concat!("let map = ", $new, ";")]
         /// map.reserve(1 << 20)?;

@@ -6,3 +6,9 @@ pub(crate) fn effort() -> f64 {
         effort.parse().expect("NUNATAK_EFFORT is a number, such as 0.5 or 20")
     })
 }
+
+/// Returns how many are tried where all effort tries `most`: a quarter of them at least, and not more.
+#[allow(dead_code, reason = "some tests try all")]
+pub(crate) fn some_of(most: usize) -> usize {
+    (most as f64 * effort().clamp(0.25, 1.0)).ceil() as usize
+}

@@ -1,6 +1,7 @@
 //! Files of durable maps: their contents, damage, and refusals of the system.
 
 use crate::full_disk::fill;
+use crate::sampling::one_in;
 use crate::temporary::{Temporary, error};
 use nunatak::durable::{
     Durability, DurableDesign, IcebergMap, InFile, Options, Persistency, Simulation,
@@ -236,8 +237,8 @@ fn damaged_files_are_refused_or_mended() {
         }
     };
     let mut image = whole.clone();
-    let header = (0..1024 * 8).chain((1024 * 8..4096 * 8).step_by(101));
-    let rest = (4096 * 8..whole.len() * 8).step_by(1009).take(3000);
+    let header = (0..1024 * 8).step_by(one_in(1)).chain((1024 * 8..4096 * 8).step_by(one_in(101)));
+    let rest = (4096 * 8..whole.len() * 8).step_by(one_in(1009)).take(3000);
     for bit in header.chain(rest) {
         image[bit / 8] ^= 1 << (bit % 8);
         try_image(&image);
@@ -542,7 +543,7 @@ fn journals_are_repeated_after_another_start_of_the_machine() {
 #[test]
 fn files_that_are_being_closed_can_be_opened() {
     type Small = durable::Map<u64, u64, InFile<Iceberg<nunatak::Blocks<8, 2>>>>;
-    for keys in (20..300).step_by(3) {
+    for keys in (20..300).step_by(one_in(3)) {
         for journal in [0, 64 << 10] {
             let simulation = Simulation::new(Persistency::Pages);
             let options = Options::new().journal(journal).threads(1);

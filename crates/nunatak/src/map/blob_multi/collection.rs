@@ -110,7 +110,7 @@ impl<V: Inline, S: BuildHasher + Send + Sync + 'static> PeaBlobMultiMap<V, S> {
     /// # Errors
     /// If memory for the smaller tables is refused; the map is as it was, or smaller.
     ///
-    /// ```
+    /// ```standalone_crate
     /// # use nunatak::PeaBlobMultiMap;
     /// let map: PeaBlobMultiMap<u64> = PeaBlobMultiMap::with_capacity(1 << 20, 1 << 20);
     /// let before = map.memory_usage().mapped;

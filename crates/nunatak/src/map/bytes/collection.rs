@@ -67,7 +67,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// # Errors
     /// If memory for a move is refused; the map is as it was, or smaller.
     ///
-    /// ```
+    /// ```standalone_crate
     /// # use nunatak::TurboBlobMap;
     /// let map = TurboBlobMap::new();
     /// (0..10_000_u32).try_for_each(|key| map.put(&key.to_le_bytes(), &[0; 100]).map(drop))?;

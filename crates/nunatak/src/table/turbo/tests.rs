@@ -5,6 +5,7 @@
 //! before they grow, and searches are shorter.
 
 use super::{Config, Table, TurboStats};
+use crate::effort::some_of;
 use crate::error::Error;
 use crate::hash::{HashCodec, IdentityCodec, StaggeredCodec, WordCodec};
 #[cfg(durable)]
@@ -38,8 +39,8 @@ fn random(seed: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Returns the mean load at which a shard first has no room for a key.
-fn load_at_first_failure(size: u32, scope: usize, rounds: u64) -> f64 {
-    let loads = (0..rounds).map(|seed| {
+fn load_at_first_failure(size: u32, scope: usize, rounds: usize) -> f64 {
+    let loads = (0..rounds as u64).map(|seed| {
         let table = words(2, size, Config { scope, ..Config::default() }, seed);
         let of_first = |word: &u64| table.codec.hash(*word) >> 63 == 0;
         let mut count = 0;
@@ -95,10 +96,12 @@ fn shards_are_fuller_than_the_papers_before_they_grow() {
         (32, [0.906, 0.867, 0.844], [0.909, 0.880, 0.855]),
     ] {
         for (at, (size, rounds)) in [(10, 64), (13, 16), (16, 8)].into_iter().enumerate() {
-            let load = load_at_first_failure(size, scope, rounds);
+            let some = some_of(rounds);
+            let load = load_at_first_failure(size, scope, some);
+            let spread = 0.01 * (rounds as f64 / some as f64).sqrt();
             println!("scope {scope}, 2^{size} buckets: {load:.3}, the paper's {}", of_paper[at]);
-            assert!(load > of_paper[at] - 0.01, "{load}: the paper's are fuller");
-            assert!((load - expected[at]).abs() < 0.01, "{load} instead of {}", expected[at]);
+            assert!(load > of_paper[at] - spread, "{load}: the paper's are fuller");
+            assert!((load - expected[at]).abs() < spread, "{load} instead of {}", expected[at]);
         }
     }
 }

@@ -1,5 +1,4 @@
 //! Mistakes of a caller, and refusals of the system: each is an error, and nothing is lost.
-#![cfg(not(modelled))]
 
 use nunatak::{
     Dlht, DlhtBoxedMap, DlhtMap, DlhtSet, Error, HashesWith, Iceberg, IcebergBoxedMap, IcebergMap,

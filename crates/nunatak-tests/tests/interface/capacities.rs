@@ -1,6 +1,5 @@
 //! Capacities that no machine has. Each is an error at once, for every map and every way to ask for
 //! it. A map that has refused one works as before.
-#![cfg(all(target_pointer_width = "64", not(any(loom, shuttle, miri))))]
 
 use nunatak::alloc::Global;
 use nunatak::entry::{Format, Plain, VARIABLE};

@@ -1,7 +1,6 @@
 //! [`TryConcurrentMap`] on maps in RAM and in files, against a model; and that it reports what the
 //! other trait can't.
 
-#![cfg(all(target_os = "linux", not(modelled)))]
 use nunatak::{Compute, DlhtBoxedMap, Error, IcebergMap, TryConcurrentMap, TurboBlobMap, durable};
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,5 +1,4 @@
 //! An entry is removed once, and its memory is free when `clear` and `retain` return.
-#![cfg(not(modelled))]
 
 use nunatak::alloc::Global;
 use nunatak::entry::{Entries, Format, InPlace, Plain, VARIABLE};
