@@ -52,8 +52,12 @@ impl Pending {
         std::mem::take(&mut self.databases).into_iter().try_for_each(|(db, changes)| {
             let Changes { records, growth, dropped } = changes;
             let changes = records.iter().map(|(key, record)| (key.as_slice(), record.as_deref()));
-            store.space(db).change_together(&changes.collect::<Vec<_>>())?;
-            store.count_segments(db, growth);
+            let changes: Vec<_> = changes.collect();
+            {
+                let _changing = (growth != 0).then(|| store.change_segments(db));
+                store.space(db).change_together(&changes)?;
+                store.count_segments(db, growth);
+            }
             dropped.iter().for_each(|root| store.drop_segments(db, root));
             Ok(())
         })

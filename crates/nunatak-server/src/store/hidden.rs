@@ -22,6 +22,7 @@ use super::root::Root;
 use super::space::Space;
 use super::stripes::Stripes;
 use nunatak::{Error, FileError};
+use parking_lot::{RwLock, RwLockReadGuard};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -44,7 +45,13 @@ pub(super) struct Hidden {
     is_wanted: AtomicBool,
     /// Segments, and the mark.
     keys: AtomicUsize,
+    /// Whoever changes their number shares it, from before the map changes until they are counted. Whoever counts
+    /// keys has it alone.
+    changing: RwLock<()>,
 }
+
+/// A change of the number of hidden keys.
+pub(crate) type Changing<'h> = RwLockReadGuard<'h, ()>;
 
 fn mark(segments: usize, last_sync: u64) -> Vec<u8> {
     let mut record = vec![MARK];
@@ -133,6 +140,16 @@ impl Hidden {
         self.keys.load(Ordering::Relaxed)
     }
 
+    fn change(&self) -> Changing<'_> {
+        self.changing.read()
+    }
+
+    /// Returns how many keys of the map are not hidden.
+    fn others(&self, space: &Space) -> usize {
+        let _alone = self.may_be().then(|| self.changing.write());
+        space.len().saturating_sub(self.keys())
+    }
+
     fn add(&self, growth: i64) {
         // Relaxed: a count.
         self.keys.fetch_add(growth as usize, Ordering::Relaxed);
@@ -142,7 +159,7 @@ impl Hidden {
 impl Store {
     /// Returns how many keys a database has.
     pub(crate) fn keys(&self, db: usize) -> usize {
-        self.space(db).len().saturating_sub(self.hidden[db].keys())
+        self.hidden[db].others(self.space(db))
     }
 
     /// Returns how many keys there are in all databases.
@@ -185,6 +202,7 @@ impl Store {
                 self.stripes.lock(stripe, false);
                 // A client's key of that name stays, and large values are one record.
                 let is_free = !hidden.may_be() && space.get(MARK_KEY, |record| record.is_none());
+                let _changing = hidden.change();
                 if is_free && space.put(MARK_KEY, &mark(0, NEVER)).is_ok() {
                     hidden.add(1);
                     // Release: pairs with `may_be`.
@@ -235,7 +253,9 @@ impl Store {
         } else {
             let segments = finished.segments.iter();
             let segments = segments.map(|(key, record)| (&key[..], record.as_deref()));
-            space.change_together(&segments.chain(record).collect::<Vec<_>>())?;
+            let changes: Vec<_> = segments.chain(record).collect();
+            let _changing = (finished.growth != 0).then(|| hidden.change());
+            space.change_together(&changes)?;
             hidden.add(finished.growth);
         }
         replaced.iter().for_each(|root| self.drop_segments(db, root));
@@ -247,6 +267,7 @@ impl Store {
         for segments in finished.segments.chunks(AT_A_TIME) {
             let stored = segments.iter().filter_map(|(key, it)| Some((&key[..], it.as_deref()?)));
             let stored: Vec<_> = stored.collect();
+            let _changing = self.hidden[db].change();
             let done = self.space(db).put_many(&stored);
             let there = match done {
                 Ok(()) => stored.len(),
@@ -268,6 +289,7 @@ impl Store {
     ) -> Result<(), Error> {
         // One by one: no record names them, so they need not change together.
         for key in keys {
+            let _changing = self.hidden[db].change();
             if self.space(db).delete(key)? {
                 self.hidden[db].add(-1);
             }
@@ -282,6 +304,11 @@ impl Store {
         if let Err(error) = self.remove_segments(db, keys.iter().map(|key| &key[..])) {
             tell!("segments of a removed value are left: {error}");
         }
+    }
+
+    /// Begins a change of the number of a database's segments.
+    pub(crate) fn change_segments(&self, db: usize) -> Changing<'_> {
+        self.hidden[db].change()
     }
 
     /// Counts segments that a transaction has stored or removed.
@@ -305,8 +332,9 @@ impl Store {
 
     /// Removes all keys of a database. The caller holds all locks.
     pub(crate) fn clear(&self, db: usize) -> Result<(), Error> {
-        self.space(db).clear()?;
         let hidden = &self.hidden[db];
+        let _changing = hidden.change();
+        self.space(db).clear()?;
         // Relaxed: the locks order it.
         hidden.may_be.store(false, Ordering::Relaxed);
         hidden.keys.store(0, Ordering::Relaxed);

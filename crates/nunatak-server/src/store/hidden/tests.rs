@@ -106,3 +106,31 @@ fn a_replaced_value_leaves_no_segments() {
     assert!(!taken(&key) && taken(b"set") && !taken(b"set"));
     assert_eq!((segments(&store), store.space(0).len()), (0, 0));
 }
+
+#[test]
+fn keys_are_counted_while_segments_come_and_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("data.map"), Durability::Process);
+    store.hidden[0].is_wanted.store(true, Ordering::Relaxed);
+    store.make_marks();
+    store.space(0).put(b"small", &large(3).record.unwrap()).unwrap();
+    let value = large(4000);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..40 {
+                let stripe = Stripes::of(store.stripes.hash(0, b"large"));
+                store.stripes.lock(stripe, false);
+                store.put_value(0, b"large", &value, None).unwrap();
+                assert!(store.delete(0, b"large").unwrap());
+                store.stripes.unlock(stripe, false);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let mut counts = [0_u32; 3];
+        while !is_over.load(Ordering::Relaxed) {
+            counts[store.keys(0)] += 1;
+        }
+        assert!(counts[0] == 0 && counts[1] > 0 && counts[2] > 0, "{counts:?}");
+    });
+}
