@@ -95,8 +95,9 @@ macro_rules! whole_map {
 
     (@memory_usage $type:literal, $new:literal, $entries:literal, $field:ident, $stats:ty) => {
         /// Returns how many bytes the table has mapped or allocated, and how many of them are resident.
-        /// (All allocated bytes count as resident.) Both include memory that a resize needs, and memory that waits to be given back. Entries that
-        /// the map keeps in memory of the allocator are not counted.
+        /// (All allocated bytes count as resident.) Both include memory that a resize needs, and memory
+        /// that waits to be given back. Entries that the map keeps in memory of the allocator are not
+        /// counted.
         ///
         /// ```
         #[doc = concat!("# use nunatak::", $type, ";")]
