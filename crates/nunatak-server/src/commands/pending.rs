@@ -52,12 +52,7 @@ impl Pending {
         std::mem::take(&mut self.databases).into_iter().try_for_each(|(db, changes)| {
             let Changes { records, growth, dropped } = changes;
             let changes = records.iter().map(|(key, record)| (key.as_slice(), record.as_deref()));
-            let changes: Vec<_> = changes.collect();
-            {
-                let _changing = (growth != 0).then(|| store.change_segments(db));
-                store.space(db).change_together(&changes)?;
-                store.count_segments(db, growth);
-            }
+            store.change_together(db, &changes.collect::<Vec<_>>(), growth)?;
             dropped.iter().for_each(|root| store.drop_segments(db, root));
             Ok(())
         })

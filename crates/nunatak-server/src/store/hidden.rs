@@ -19,7 +19,7 @@ use super::Store;
 use super::draft::Finished;
 use super::record::{MARK, Record};
 use super::root::Root;
-use super::space::Space;
+use super::space::{Change, Space};
 use super::stripes::Stripes;
 use nunatak::{Error, FileError};
 use parking_lot::{RwLock, RwLockReadGuard};
@@ -49,9 +49,6 @@ pub(super) struct Hidden {
     /// keys has it alone.
     changing: RwLock<()>,
 }
-
-/// A change of the number of hidden keys.
-pub(crate) type Changing<'h> = RwLockReadGuard<'h, ()>;
 
 fn mark(segments: usize, last_sync: u64) -> Vec<u8> {
     let mut record = vec![MARK];
@@ -140,13 +137,13 @@ impl Hidden {
         self.keys.load(Ordering::Relaxed)
     }
 
-    fn change(&self) -> Changing<'_> {
+    fn change(&self) -> RwLockReadGuard<'_, ()> {
         self.changing.read()
     }
 
     /// Returns how many keys of the map are not hidden.
     fn others(&self, space: &Space) -> usize {
-        let _alone = self.may_be().then(|| self.changing.write());
+        let _alone = self.changing.write();
         space.len().saturating_sub(self.keys())
     }
 
@@ -229,7 +226,7 @@ impl Store {
         finished: &Finished,
         replaced: Option<Root>,
     ) -> Result<(), Error> {
-        let (space, hidden) = (self.space(db), &self.hidden[db]);
+        let space = self.space(db);
         self.note_segments(db, finished);
         if finished.segments.is_empty() && replaced.is_none() {
             return match &finished.record {
@@ -253,10 +250,7 @@ impl Store {
         } else {
             let segments = finished.segments.iter();
             let segments = segments.map(|(key, record)| (&key[..], record.as_deref()));
-            let changes: Vec<_> = segments.chain(record).collect();
-            let _changing = (finished.growth != 0).then(|| hidden.change());
-            space.change_together(&changes)?;
-            hidden.add(finished.growth);
+            self.change_together(db, &segments.chain(record).collect::<Vec<_>>(), finished.growth)?;
         }
         replaced.iter().for_each(|root| self.drop_segments(db, root));
         Ok(())
@@ -306,14 +300,18 @@ impl Store {
         }
     }
 
-    /// Begins a change of the number of a database's segments.
-    pub(crate) fn change_segments(&self, db: usize) -> Changing<'_> {
-        self.hidden[db].change()
-    }
-
-    /// Counts segments that a transaction has stored or removed.
-    pub(crate) fn count_segments(&self, db: usize, growth: i64) {
-        self.hidden[db].add(growth);
+    /// Makes changes together that leave so many more segments.
+    pub(crate) fn change_together(
+        &self,
+        db: usize,
+        changes: &[Change<'_>],
+        growth: i64,
+    ) -> Result<(), Error> {
+        let hidden = &self.hidden[db];
+        let _changing = (growth != 0).then(|| hidden.change());
+        self.space(db).change_together(changes)?;
+        hidden.add(growth);
+        Ok(())
     }
 
     /// Removes a key, with its segments, and returns whether it was there. The caller holds the lock of its stripe.

@@ -237,8 +237,10 @@ fn damaged_files_are_refused_or_mended() {
         }
     };
     let mut image = whole.clone();
-    let header = (0..1024 * 8).step_by(one_in(1)).chain((1024 * 8..4096 * 8).step_by(one_in(101)));
-    let rest = (4096 * 8..whole.len() * 8).step_by(one_in(1009)).take(3000);
+    // Odd, so that each bit of a byte has its turn.
+    let every = |bits| one_in(bits) | 1;
+    let header = (0..1024 * 8).step_by(every(1)).chain((1024 * 8..4096 * 8).step_by(every(101)));
+    let rest = (4096 * 8..whole.len() * 8).step_by(every(1009)).take(3000);
     for bit in header.chain(rest) {
         image[bit / 8] ^= 1 << (bit % 8);
         try_image(&image);
