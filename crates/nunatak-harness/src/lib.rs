@@ -59,4 +59,4 @@ mod suite;
 pub use random::Random;
 pub use reference::ReferenceMap;
 pub use sample::{Data, Sample};
-pub use subject::{HashedSubject, Subject};
+pub use subject::{HashedSubject, Of, Subject};

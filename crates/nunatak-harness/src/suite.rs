@@ -5,7 +5,10 @@
 #[macro_export]
 macro_rules! __tests {
     ($key:ty, $value:ty, $subject:expr; $($($part:ident)::+;)*) => {
-        $($crate::__tests!(@one [$key, $value, $subject] [$($part)::+] $($part)::+);)*
+        $($crate::__tests!(@one [$key, $value, &$subject] [$($part)::+] $($part)::+);)*
+    };
+    (of its map, $key:ty, $value:ty, $subject:expr; $($($part:ident)::+;)*) => {
+        $($crate::__tests!(@one [$key, $value, &$crate::Of::subject(&$subject)] [$($part)::+] $($part)::+);)*
     };
     (@one $arguments:tt [$($path:tt)+] $head:ident :: $($tail:ident)::+) => {
         $crate::__tests!(@one $arguments [$($path)+] $($tail)::+);
@@ -13,7 +16,7 @@ macro_rules! __tests {
     (@one [$key:ty, $value:ty, $subject:expr] [$($path:tt)+] $name:ident) => {
         #[test]
         fn $name() {
-            $crate::$($path)+::<$key, $value, _>(&$subject);
+            $crate::$($path)+::<$key, $value, _>($subject);
         }
     };
 }
@@ -23,7 +26,7 @@ macro_rules! __tests {
 #[macro_export]
 macro_rules! __sequential_tests {
     ($key:ty, $value:ty, $subject:expr) => {
-        $crate::__tests! { $key, $value, $subject;
+        $crate::__tests! { of its map, $key, $value, $subject;
             model::agrees_with_a_hash_map;
             closures::panics_change_nothing;
             closures::closures_may_use_the_map;
@@ -42,7 +45,7 @@ macro_rules! __sequential_tests {
 #[macro_export]
 macro_rules! __shared_tests {
     ($key:ty, $value:ty, $subject:expr) => {
-        $crate::__tests! { $key, $value, $subject;
+        $crate::__tests! { of its map, $key, $value, $subject;
             closures::closures_hold_nothing_up;
             record::histories_are_linearizable;
             stress::conservation::transfers_keep_the_total;

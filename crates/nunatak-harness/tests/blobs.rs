@@ -26,7 +26,7 @@ impl Subject<Bytes, Bytes> for Turbo {
         builder.build_blobs().expect("valid options")
     }
 
-    fn reservable(map: &Self::Map) -> usize {
+    fn reservable(&self, map: &Self::Map) -> usize {
         of_table(map)
     }
 }
@@ -53,7 +53,7 @@ macro_rules! subject {
                 BlobMap::with_capacity(capacity)
             }
 
-            fn reservable(map: &Self::Map) -> usize {
+            fn reservable(&self, map: &Self::Map) -> usize {
                 of_table(map)
             }
         }

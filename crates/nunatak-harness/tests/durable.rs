@@ -87,7 +87,7 @@ impl<D: BlobDesign> Subject<Bytes, Bytes> for Blobs<D> {
 
     /// Returns the table's part of the mapped memory: room for slots can be reserved, room for
     /// blobs can't, since their lengths are unknown.
-    fn reservable(map: &Self::Map) -> usize {
+    fn reservable(&self, map: &Self::Map) -> usize {
         map.memory_usage().mapped - map.blob_stats().mapped_bytes
     }
 }

@@ -38,7 +38,7 @@ macro_rules! subject {
                 RecordMap::with_capacity(capacity)
             }
 
-            fn reservable(map: &Self::Map) -> usize {
+            fn reservable(&self, map: &Self::Map) -> usize {
                 of_table(map, map.blob_stats().mapped_bytes)
             }
         }

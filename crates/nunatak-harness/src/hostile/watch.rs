@@ -81,7 +81,7 @@ pub fn watched(check: impl FnOnce() + Send + 'static) {
 ///
 /// # Panics
 /// If the check fails, crashes, or makes no progress.
-pub fn isolated(test: &str, check: impl FnOnce() + Send + 'static) {
+pub fn isolated(test: &str, check: fn()) {
     if cfg!(miri) || std::env::var_os(CHILD).is_some() {
         return watched(check);
     }

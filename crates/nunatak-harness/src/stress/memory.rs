@@ -108,9 +108,9 @@ pub fn reserved_room_suffices<K: Sample, V: Sample, S: Subject<K, V>>(subject: &
         let reserved = subject.build(0);
         reserved.reserve(many).expect("memory for a larger table");
         for map in [built, reserved] {
-            let tables = S::reservable(&map);
+            let tables = subject.reservable(&map);
             (0..many as u64).for_each(|key| drop(map.insert(K::sample(key), V::sample(key))));
-            let grown = S::reservable(&map);
+            let grown = subject.reservable(&map);
             // Entries outside of the table may be counted as well.
             let entries = many * (64 + size_of::<K>() + size_of::<V>());
             assert!(grown < 2 * tables + entries, "{tables} bytes became {grown} for {many}");

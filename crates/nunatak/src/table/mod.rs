@@ -131,6 +131,26 @@ pub enum Change {
     Remove,
 }
 
+/// Changes that operations of maps ask for. As closures they would have a type for each type parameter of the operation,
+/// and the table's code would be compiled anew for each closure of a caller.
+impl Change {
+    #[inline]
+    pub(crate) fn keep(_: u64) -> Self {
+        Self::Keep
+    }
+
+    #[inline]
+    pub(crate) fn remove(_: u64) -> Self {
+        Self::Remove
+    }
+
+    /// This change if the value is `current`; otherwise none.
+    #[inline]
+    pub(crate) fn of_exactly(self, current: u64) -> impl Fn(u64) -> Self + Copy {
+        move |word| if word == current { self } else { Self::Keep }
+    }
+}
+
 /// A table of pairs of words that any number of threads may use: all [stages] at once. The stages
 /// say what each method does.
 ///

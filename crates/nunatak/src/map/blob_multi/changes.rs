@@ -75,7 +75,7 @@ impl<V: Inline, S: BuildHasher + Send + Sync + 'static> PeaBlobMultiMap<V, S> {
         let fresh = self.keys.entries.store(key, &[])?;
         let (number, test) = (fresh.word(), self.keys.is(guard, key));
         let table = &self.keys.table;
-        let present = table.apply_unless_shadowed(hash, &test, Some(number), |_| Change::Keep)?;
+        let present = table.apply_unless_shadowed(hash, &test, Some(number), Change::keep)?;
         Ok(present.unwrap_or_else(|| {
             fresh.published();
             number
@@ -93,10 +93,7 @@ impl<V: Inline, S: BuildHasher + Send + Sync + 'static> PeaBlobMultiMap<V, S> {
             return;
         }
         // The key may have been taken out already, and may have another number.
-        let take_out = |present| match present == number {
-            true => Change::Remove,
-            false => Change::Keep,
-        };
+        let take_out = Change::Remove.of_exactly(number);
         let test = self.keys.is(guard, key);
         let before = self.keys.table.apply(hash, &test, None, take_out);
         drop(alone);

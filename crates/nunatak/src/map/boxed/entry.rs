@@ -356,7 +356,7 @@ impl<'m, K: Hash + Eq, V, S: BuildHasher, D: Design> VacantEntry<'m, K, V, S, D>
         let Self { map, guard, key, values } = self;
         let entry = Unpublished::new(key, value);
         let ptr = entry.ptr();
-        match map.apply(&guard, entry.key(), Some(ptr), |_| Change::Keep) {
+        match map.apply(&guard, entry.key(), Some(ptr), Change::keep) {
             None => {
                 entry.published();
                 Ok(Ref::new(ptr, guard))

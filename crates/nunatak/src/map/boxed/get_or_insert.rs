@@ -56,7 +56,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         }
         let entry = Unpublished::new(key, make());
         let ptr = entry.ptr();
-        match self.apply(&guard, entry.key(), Some(ptr), |_| Change::Keep) {
+        match self.apply(&guard, entry.key(), Some(ptr), Change::keep) {
             None => {
                 entry.published();
                 // SAFETY: the entry is in the table, or was taken out of it under this guard.

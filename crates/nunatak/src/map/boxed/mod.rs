@@ -289,8 +289,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let exact = |word| if word == current.to_word() { change } else { Change::Keep };
-        match self.apply(guard, key, None, exact) {
+        match self.apply(guard, key, None, change.of_exactly(current.to_word())) {
             Some(before) if before == current => Ok(()),
             other => Err(other),
         }
@@ -385,7 +384,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     {
         let entry = Unpublished::new(key, value);
         let guard = self.guard();
-        match self.apply(&guard, entry.key(), Some(entry.ptr()), |_| Change::Keep) {
+        match self.apply(&guard, entry.key(), Some(entry.ptr()), Change::keep) {
             None => {
                 entry.published();
                 Ok(())
@@ -409,7 +408,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     pub fn try_put(&self, key: K, value: V) -> Result<(), (K, V)> {
         let entry = Unpublished::new(key, value);
         let guard = self.guard();
-        match self.apply(&guard, entry.key(), Some(entry.ptr()), |_| Change::Keep) {
+        match self.apply(&guard, entry.key(), Some(entry.ptr()), Change::keep) {
             None => {
                 entry.published();
                 Ok(())
@@ -558,7 +557,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
                 }
                 (Compute::Put(new), None) => {
                     let entry = Unpublished::new(key.clone(), new);
-                    match self.apply(&guard, &key, Some(entry.ptr()), |_| Change::Keep) {
+                    match self.apply(&guard, &key, Some(entry.ptr()), Change::keep) {
                         None => {
                             entry.published();
                             Ok(())

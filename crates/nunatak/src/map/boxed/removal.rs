@@ -66,7 +66,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         Q: Hash + Equivalent<K> + ?Sized,
     {
         let guard = self.guard();
-        self.apply(&guard, key, None, |_| Change::Remove).map(|taken_out| self.removed(taken_out))
+        self.apply(&guard, key, None, Change::remove).map(|taken_out| self.removed(taken_out))
     }
 
     /// Removes the key if `condition` holds for its entry. `condition` may run more than once, each
@@ -193,7 +193,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
             for (_, word) in self.table.iter() {
                 // SAFETY: the table holds addresses of entries only, found under the guard.
                 let entry = unsafe { Pointer::<K, V>::from_word(word).entry() };
-                let taken_out = self.apply(&guard, &entry.key, None, |_| Change::Remove);
+                let taken_out = self.apply(&guard, &entry.key, None, Change::remove);
                 removed.extend(taken_out.map(|taken_out| self.removed(taken_out)));
             }
         }

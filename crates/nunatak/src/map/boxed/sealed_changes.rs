@@ -104,7 +104,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, Sealable<V>, S, D> 
         // run.
         let our_use = value.begin();
         loop {
-            match self.apply(&guard, key, Some(ptr), |_| Change::Keep) {
+            match self.apply(&guard, key, Some(ptr), Change::keep) {
                 None => {
                     entry.published();
                     let result = f(value.peek());

@@ -85,7 +85,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
             }
             Request::Insert(_, value) => self.swap(guard, key, value.as_ref())?,
             Request::Update(_, value) => self.swap_if_present(guard, key, value.as_ref())?,
-            Request::Remove(_) => self.apply(guard, key, |_| Change::Remove),
+            Request::Remove(_) => self.apply(guard, key, Change::remove),
         };
         // Retired under the guard, which keeps the value readable (R3).
         Ok(taken_out.map(|word| {

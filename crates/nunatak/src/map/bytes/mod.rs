@@ -191,8 +191,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
         current: u64,
         change: Change,
     ) -> Result<(), Option<u64>> {
-        let exact = |word| if word == current { change } else { Change::Keep };
-        match self.apply(guard, key, exact) {
+        match self.apply(guard, key, change.of_exactly(current)) {
             Some(before) if before == current => Ok(()),
             other => Err(other),
         }
@@ -351,7 +350,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
             return Ok(Some(present));
         }
         let fresh = self.entries.store(key, value)?;
-        let present = self.apply_or_insert(guard, key, fresh.word(), |_| Change::Keep)?;
+        let present = self.apply_or_insert(guard, key, fresh.word(), Change::keep)?;
         if present.is_none() {
             fresh.published();
         }
@@ -429,7 +428,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
                     let word = fresh.word();
                     let attempt = match present {
                         Some(current) => self.replace(&guard, key, current, Change::To(word)),
-                        None => match self.apply_or_insert(&guard, key, word, |_| Change::Keep)? {
+                        None => match self.apply_or_insert(&guard, key, word, Change::keep)? {
                             None => Ok(()),
                             newer => Err(newer),
                         },

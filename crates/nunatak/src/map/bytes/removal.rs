@@ -19,7 +19,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// ```
     pub fn remove(&self, key: KeyRef<'_, E>) -> Option<Vec<u8>> {
         let guard = self.guard();
-        let word = self.apply(&guard, key, |_| Change::Remove)?;
+        let word = self.apply(&guard, key, Change::remove)?;
         Some(self.take_out(&guard, word))
     }
 
@@ -31,7 +31,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// ```
     pub fn delete(&self, key: KeyRef<'_, E>) -> bool {
         let guard = self.guard();
-        let word = self.apply(&guard, key, |_| Change::Remove);
+        let word = self.apply(&guard, key, Change::remove);
         word.map(|word| self.retire(word)).is_some()
     }
 
@@ -47,7 +47,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
     /// ```
     pub fn detach(&self, key: KeyRef<'_, E>) -> Option<Detached<'_, E, D>> {
         let guard = self.guard();
-        let word = self.apply(&guard, key, |_| Change::Remove)?;
+        let word = self.apply(&guard, key, Change::remove)?;
         Some(Detached::new(self, word))
     }
 
@@ -144,7 +144,7 @@ impl<E: Entries, D: Design> ByteMap<E, D> {
             for (word, value_word) in self.table.iter() {
                 // SAFETY: the table holds words of these entries only, read under the guard.
                 let found = unsafe { self.entries.found(word, value_word) };
-                let taken_out = self.apply(&guard, E::key(&found), |_| Change::Remove);
+                let taken_out = self.apply(&guard, E::key(&found), Change::remove);
                 removed.extend(taken_out.map(|word| Detached::new(self, word)));
             }
         }

@@ -156,8 +156,8 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> InlineMap<K, V, S, D
         current: u64,
         change: Change,
     ) -> Result<(), Option<u64>> {
-        let exact = |word| if word == current { change } else { Change::Keep };
-        match self.table.apply(key.to_word(), &ByWord, None, exact) {
+        let change = change.of_exactly(current);
+        match self.table.apply(key.to_word(), &ByWord, None, change) {
             Some(before) if before == current => Ok(()),
             other => Err(other),
         }
@@ -288,6 +288,13 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> InlineMap<K, V, S, D
 }
 
 impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> InlineMap<K, V, S, D> {
+    /// Stores the value if the key is absent; returns the one that is present. Not in line, since operations with
+    /// closures, which are compiled for each closure, look for the key before.
+    #[inline(never)]
+    fn store_if_absent(&self, key: K, value: V) -> Option<V> {
+        self.apply(key, Some(value), Change::keep)
+    }
+
     /// [`ConcurrentMap::insert`]: stores the value and returns the value that it replaced.
     ///
     /// ```
@@ -335,7 +342,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> InlineM
     /// ```
     #[inline]
     pub fn try_insert(&self, key: K, value: V) -> Result<(), V> {
-        match self.apply(key, Some(value), |_| Change::Keep) {
+        match self.apply(key, Some(value), Change::keep) {
             None => Ok(()),
             Some(present) => Err(present),
         }
@@ -363,7 +370,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> InlineM
                 (Compute::Put(new), Some(current)) => {
                     self.replace_word(key, current, Change::To(new.to_word()))
                 }
-                (Compute::Put(new), None) => match self.apply(key, Some(new), |_| Change::Keep) {
+                (Compute::Put(new), None) => match self.store_if_absent(key, new) {
                     None => Ok(()),
                     Some(newer) => Err(Some(newer.to_word())),
                 },
@@ -390,7 +397,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> InlineM
             Some(value) => value,
             None => {
                 let value = make();
-                self.apply(key, Some(value), |_| Change::Keep).unwrap_or(value)
+                self.store_if_absent(key, value).unwrap_or(value)
             }
         }
     }

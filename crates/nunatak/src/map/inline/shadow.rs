@@ -77,7 +77,7 @@ impl<K: InlineKey, V: Inline, S: Hashing> InlineMap<K, V, S, DlhtShadows> {
     /// assert_eq!((map.try_insert(1, 10), map.try_insert(1, 11)), (Ok(Ok(())), Ok(Err(10))));
     /// ```
     pub fn try_insert(&self, key: K, value: V) -> Result<Result<(), V>, Error> {
-        Ok(self.apply_or_insert(key, value, |_| Change::Keep)?.map_or(Ok(()), Err))
+        Ok(self.apply_or_insert(key, value, Change::keep)?.map_or(Ok(()), Err))
     }
 
     /// Returns the key's value, made and stored first if the key is absent.

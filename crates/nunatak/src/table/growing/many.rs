@@ -25,20 +25,20 @@ impl<T: Full> Growing<T> {
     /// Stores one more value of a word, or returns the full table.
     pub(in crate::table) fn add_in_small(&self, word: u64, value: u64) -> Result<(), &T> {
         let other = ByEntry(|_| false);
-        self.apply_in_small(word, &other, Some(value), &|_| Change::Keep).map(drop)
+        self.apply_in_small(word, &other, Some(value), &Change::keep).map(drop)
     }
 
     /// Stores a value of a word unless the word has an equal one, or returns the full table.
     pub(in crate::table) fn add_absent_in_small(&self, word: u64, value: u64) -> Result<bool, &T> {
         let this = ByEntry(|second| second == value);
-        let present = self.apply_in_small(word, &this, Some(value), &|_| Change::Keep)?;
+        let present = self.apply_in_small(word, &this, Some(value), &Change::keep)?;
         Ok(present.is_none())
     }
 
     /// Removes one occurrence of a value of a word, or returns the full table.
     pub(in crate::table) fn remove_in_small(&self, word: u64, value: u64) -> Result<bool, &T> {
         let this = ByEntry(|second| second == value);
-        let removed = self.apply_in_small(word, &this, None, &|_| Change::Remove)?;
+        let removed = self.apply_in_small(word, &this, None, &Change::remove)?;
         Ok(removed.is_some())
     }
 

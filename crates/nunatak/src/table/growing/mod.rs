@@ -106,7 +106,7 @@ pub(crate) fn build<T: Full>(
 
 /// Stores a pair. Keys of the same word are told apart already.
 fn store_unique<T: Full>(table: &T, (word, second): (u64, u64)) {
-    table.apply(word, &ByEntry(|_| false), Some(second), |_| Change::Keep);
+    table.apply(word, &ByEntry(|_| false), Some(second), Change::keep);
 }
 
 /// Makes the table of a map in RAM, which stores its first pairs by `store` when it is full.
