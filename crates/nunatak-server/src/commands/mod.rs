@@ -15,6 +15,7 @@ mod expiry;
 mod hashes;
 mod keys;
 mod latency;
+pub(crate) mod members;
 pub(crate) mod monitor;
 pub(crate) mod pending;
 mod pubsub;

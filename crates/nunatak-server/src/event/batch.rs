@@ -28,6 +28,9 @@ const MOST_KEYS: usize = 512;
 /// A window of fewer keys is not looked up beforehand.
 const FEW_KEYS: usize = 3;
 
+/// The most commands that are one change of a set or a hash, under its lock.
+const MOST_TOGETHER: usize = 128;
+
 /// The most commands that one connection has in a batch.
 pub(super) const MOST_COMMANDS: usize = 1024;
 
@@ -271,8 +274,25 @@ impl<'r> Run<'r> {
             return;
         }
         let args = Args::new(&of.input, &self.spans[entry.first..entry.end]);
+        let spans = self.spans;
+        let mut context = self.context(connection);
+        if let (Some(time), Some(command)) =
+            (commands::run(&mut context, entry.command, args), entry.command)
+        {
+            // Made again: a copy of the first ones would be kept for every command.
+            let args = Args::new(&of.input, &spans[entry.first..entry.end]);
+            commands::monitor::tell(&mut context, command, args, time);
+        }
+        let (is_changed, hits, misses) = (context.is_changed, context.hits, context.misses);
+        of.is_changed |= is_changed;
+        (self.hits, self.misses) = (self.hits + hits, self.misses + misses);
+    }
+
+    /// Returns what a command of a connection runs in.
+    #[inline(always)]
+    fn context<'c>(&'c mut self, connection: &'c mut Connection) -> Context<'c> {
         let is_resp3 = connection.session.is_resp3;
-        let mut context = Context {
+        Context {
             shared: self.shared,
             session: &mut connection.session,
             reply: Reply { out: &mut connection.out, is_resp3 },
@@ -288,17 +308,7 @@ impl<'r> Run<'r> {
             stats: self.stats,
             ages: self.ages,
             timing: self.timing,
-        };
-        if let (Some(time), Some(command)) =
-            (commands::run(&mut context, entry.command, args), entry.command)
-        {
-            // Made again: a copy of the first ones would be kept for every command.
-            let args = Args::new(&of.input, &self.spans[entry.first..entry.end]);
-            commands::monitor::tell(&mut context, command, args, time);
         }
-        of.is_changed |= context.is_changed;
-        self.hits += context.hits;
-        self.misses += context.misses;
     }
 
     /// Runs a window, or its beginning. Returns how many commands were run.
@@ -336,7 +346,19 @@ impl<'r> Run<'r> {
                 }
             });
             drop(keys);
-            entries.iter().for_each(|&entry| self.run_one(entry, active, connections));
+            let mut rest = entries;
+            while let Some(&first) = rest.first() {
+                let alike = self.alike(rest, active);
+                let done = match alike > 1 && self.run_together(&rest[..alike], active, connections)
+                {
+                    true => alike,
+                    false => {
+                        self.run_one(first, active, connections);
+                        1
+                    }
+                };
+                rest = &rest[done..];
+            }
             return entries.len();
         }
         self.timing.end_group(self.stats);
@@ -396,6 +418,54 @@ impl<'r> Run<'r> {
         }
         entries[done..].iter().for_each(|&entry| self.run_one(entry, active, connections));
         entries.len()
+    }
+
+    /// Returns how many of the first entries may be run as one change of a set or a hash.
+    fn alike(&self, entries: &[Entry], active: &[Active]) -> usize {
+        let first = entries[0];
+        if !first.command.is_some_and(commands::members::may_run_together) {
+            return 1;
+        }
+        let key = self.args(first, active).at(1);
+        let is_alike = |entry: &&Entry| {
+            let command = entry.command.map(std::ptr::from_ref);
+            entry.of == first.of
+                && command == first.command.map(std::ptr::from_ref)
+                && self.args(**entry, active).at(1) == key
+        };
+        entries.iter().take(MOST_TOGETHER).take_while(is_alike).count()
+    }
+
+    /// Runs commands of one connection as one change. Returns false if they are to be run by themselves.
+    fn run_together(
+        &mut self,
+        entries: &[Entry],
+        active: &mut [Active],
+        connections: &mut Connections,
+    ) -> bool {
+        let (Some(command), Some(last)) = (entries[0].command, entries.last()) else {
+            return false;
+        };
+        let of = &mut active[entries[0].of];
+        let connection = &mut connections[of.index];
+        if !of.is_whole || !connection.takes_requests() {
+            return false;
+        }
+        self.timing.end_group(self.stats);
+        let spans = self.spans;
+        let all = entries.iter().map(|it| Args::new(&of.input, &spans[it.first..it.end]));
+        let all: Vec<_> = all.collect();
+        let mut context = self.context(connection);
+        let is_done = commands::members::run_together(&mut context, command, &all);
+        let (is_changed, hits, misses) = (context.is_changed, context.hits, context.misses);
+        of.is_changed |= is_changed;
+        if !is_done {
+            return false;
+        }
+        of.done = last.position;
+        (self.hits, self.misses) = (self.hits + hits, self.misses + misses);
+        self.note_together(entries, active, connections);
+        true
     }
 
     /// Looks up the segments of members that commands are about. `found`: the records of the commands' keys.

@@ -17,6 +17,7 @@ mod full;
 #[cfg(target_os = "linux")]
 mod killed;
 mod latency;
+mod members;
 mod metrics;
 mod monitoring;
 mod primary;
