@@ -63,8 +63,9 @@ pub(crate) fn may_run_together(command: &Command) -> bool {
     Act::of(command).is_some()
 }
 
-/// Runs commands of one name about one key, at one moment, and writes their replies. Returns false if nothing was
-/// changed: each is to be run by itself, since one may fail.
+/// Runs commands of one name about one key, at one moment, and writes their replies. Returns false, without a reply, if
+/// each is to be run by itself, since one may fail. Then nothing was changed; but where the system refuses memory, some
+/// segments may have their new members already.
 pub(crate) fn run_together(context: &mut Context<'_>, command: &Command, all: &[Args<'_>]) -> bool {
     let Some(act) = Act::of(command) else { return false };
     // Before the lock is held: it may remove other keys, under their locks.

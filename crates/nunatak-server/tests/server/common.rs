@@ -214,6 +214,12 @@ impl<S: Read + Write> Client<S> {
         self.try_read().expect("a reply")
     }
 
+    /// Sends requests in one piece, and returns their replies.
+    pub(crate) fn pipeline(&mut self, requests: &[Vec<impl AsRef<[u8]>>]) -> Vec<Reply> {
+        self.send(&requests.iter().flat_map(|request| encode(request)).collect::<Vec<u8>>());
+        requests.iter().map(|_| self.read()).collect()
+    }
+
     /// Runs a command of words.
     pub(crate) fn run(&mut self, command: &str) -> Reply {
         let words: Vec<&str> = command.split(' ').collect();

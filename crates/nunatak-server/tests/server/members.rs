@@ -5,11 +5,6 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-fn pipeline(client: &mut Client, requests: &[Vec<String>]) -> Vec<Reply> {
-    client.send(&requests.iter().flat_map(|request| encode(request)).collect::<Vec<u8>>());
-    requests.iter().map(|_| client.read()).collect()
-}
-
 /// Runs of commands about one key, with others between them. Some fail.
 fn requests(random: &mut SmallRng, count: usize) -> Vec<Vec<String>> {
     const COMMANDS: [&str; 10] = [
@@ -61,7 +56,7 @@ fn replies_are_those_of_single_commands(flags: &[&str], rounds: usize) {
     let mut random = SmallRng::seed_from_u64(7);
     for round in 0..rounds {
         let requests = requests(&mut random, 300);
-        let replies = pipeline(&mut together, &requests);
+        let replies = together.pipeline(&requests);
         for (request, reply) in requests.iter().zip(replies) {
             alone.send(&encode(request));
             assert_eq!(reply, alone.read(), "round {round}: {request:?}");
@@ -96,7 +91,7 @@ fn each_command_counts() {
     let mut client = local.client();
     let adds: Vec<_> =
         (0..600).map(|at| vec!["SADD".into(), "s".into(), format!("{at}")]).collect();
-    assert!(pipeline(&mut client, &adds).iter().all(|reply| *reply == Reply::Line(":1".into())));
+    assert!(client.pipeline(&adds).iter().all(|reply| *reply == Reply::Line(":1".into())));
     let Reply::Bulk(text) = client.run("INFO commandstats") else { panic!("a text") };
     let text = String::from_utf8(text).expect("text");
     assert!(text.contains("cmdstat_sadd:calls=600,"), "{text}");
@@ -110,14 +105,14 @@ fn watched_keys_see_changes_of_members() {
     for (of_other, fails) in [("SADD s", true), ("SREM s", true), ("SADD t", false)] {
         one.run("WATCH s");
         let requests = ["a", "b", "c", "d", "e"].map(|name| request(&format!("{of_other} {name}")));
-        pipeline(&mut other, &requests);
+        other.pipeline(&requests);
         one.run("MULTI");
         one.run("PING");
         assert_eq!(one.run("EXEC") == Reply::Line("*-1".into()), fails, "{of_other}");
     }
     // What changes nothing is seen by nobody.
     one.run("WATCH t");
-    pipeline(&mut other, &["a", "b", "c", "d", "e"].map(|name| request(&format!("SADD t {name}"))));
+    other.pipeline(&["a", "b", "c", "d", "e"].map(|name| request(&format!("SADD t {name}"))));
     one.run("MULTI");
     assert_ne!(one.run("EXEC"), Reply::Line("*-1".into()));
 }
@@ -137,7 +132,7 @@ fn members_are_added_and_removed_once() {
                     let number = |_| format!("{}", random.random_range(0..1500));
                     let of = |name| vec![command.to_string(), "s".into(), name];
                     let requests: Vec<_> = (0..40).map(number).map(of).collect();
-                    for reply in pipeline(&mut client, &requests) {
+                    for reply in client.pipeline(&requests) {
                         let Reply::Line(line) = reply else { panic!("{reply:?}") };
                         sum += sign * line[1..].parse::<i64>().expect("a number");
                     }

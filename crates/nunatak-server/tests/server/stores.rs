@@ -1,13 +1,7 @@
 //! Pipelines of `SET`s without options are stored together, and nobody can tell.
 
-use crate::common::{Client, Ends, Local, Reply, encode};
+use crate::common::{Ends, Local, Reply};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Sends requests in one piece, and returns their replies.
-fn pipeline(client: &mut Client, requests: &[Vec<&str>]) -> Vec<Reply> {
-    client.send(&requests.iter().flat_map(|request| encode(request)).collect::<Vec<u8>>());
-    requests.iter().map(|_| client.read()).collect()
-}
 
 fn ok() -> Reply {
     Reply::Line("+OK".into())
@@ -23,7 +17,7 @@ fn the_last_value_of_a_pipeline_counts() {
         (0..600).map(|at| (format!("key:{}", at % 7), format!("value {at}"))).collect();
     let requests: Vec<_> =
         pairs.iter().map(|(key, value)| vec!["sEt", key.as_str(), value]).collect();
-    assert!(pipeline(&mut client, &requests).iter().all(|reply| *reply == ok()));
+    assert!(client.pipeline(&requests).iter().all(|reply| *reply == ok()));
     for (key, value) in &pairs[593..] {
         assert_eq!(client.run(&format!("GET {key}")), Reply::Bulk(value.clone().into_bytes()));
     }
@@ -49,26 +43,23 @@ fn other_commands_have_their_places() {
     let local = Local::start(&["--threads=1"]);
     let mut client = local.client();
     let long = "x".repeat(400_000);
-    let replies = pipeline(
-        &mut client,
-        &[
-            vec!["SET", "a", "1"],
-            vec!["SET", "b", "1"],
-            vec!["SET", "c", &long],
-            vec!["SET", "c2", "1"],
-            vec!["SET", "a", "2"],
-            vec!["INCR", "a"],
-            vec!["SET", "a", "7", "NX"],
-            vec!["SET", "a"],
-            vec!["SET", "d", "1"],
-            vec!["SET", "e", "1"],
-            vec!["SET", "a", ""],
-            vec!["SET", "", "1"],
-            vec!["STRLEN", "c"],
-            vec!["GET", "a"],
-            vec!["GET", ""],
-        ],
-    );
+    let replies = client.pipeline(&[
+        vec!["SET", "a", "1"],
+        vec!["SET", "b", "1"],
+        vec!["SET", "c", &long],
+        vec!["SET", "c2", "1"],
+        vec!["SET", "a", "2"],
+        vec!["INCR", "a"],
+        vec!["SET", "a", "7", "NX"],
+        vec!["SET", "a"],
+        vec!["SET", "d", "1"],
+        vec!["SET", "e", "1"],
+        vec!["SET", "a", ""],
+        vec!["SET", "", "1"],
+        vec!["STRLEN", "c"],
+        vec!["GET", "a"],
+        vec!["GET", ""],
+    ]);
     let error = "-ERR wrong number of arguments for 'set' command";
     let texts = [
         "+OK", "+OK", "+OK", "+OK", "+OK", ":3", "$-1", error, "+OK", "+OK", "+OK", "+OK",
@@ -85,7 +76,7 @@ fn watched_keys_see_pipelines() {
     let sets: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(|key| vec!["SET", key, "1"]).into();
     for (watched, fails) in [("c", true), ("a", true), ("f", true), ("g", false)] {
         one.run(&format!("WATCH {watched}"));
-        pipeline(&mut other, &sets);
+        other.pipeline(&sets);
         one.run("MULTI");
         one.run("PING");
         assert_eq!(one.run("EXEC") == Reply::Line("*-1".into()), fails, "{watched}");
@@ -109,7 +100,7 @@ fn pipelines_stay_out_of_transactions() {
                     let value = format!("{}", 2 * number + writer);
                     let sets: Vec<_> =
                         keys.iter().map(|key| vec!["SET", key.as_str(), &value]).collect();
-                    assert!(pipeline(&mut client, &sets).iter().all(|reply| *reply == ok()));
+                    assert!(client.pipeline(&sets).iter().all(|reply| *reply == ok()));
                     if is_over.load(Ordering::Relaxed) {
                         break;
                     }
@@ -127,7 +118,7 @@ fn pipelines_stay_out_of_transactions() {
             let requests =
                 ["MULTI", "GET key:1", "INCR key:1", "GET key:1", "GET key:2", "GET key:2", "EXEC"];
             let requests: Vec<_> = requests.map(|it| it.split(' ').collect()).into();
-            let replies = pipeline(&mut client, &requests);
+            let replies = client.pipeline(&requests);
             let Reply::Many(_, items) = &replies[6] else { panic!("{replies:?}") };
             let numbers: Vec<i64> = items
                 .iter()
@@ -160,7 +151,7 @@ fn pipelines_are_seen_in_order() {
                 let sets: Vec<_> = ["a", "b", "c", "d", "e", "f", "g", "h"]
                     .map(|key| vec!["SET", key, value.as_str()])
                     .into();
-                pipeline(&mut client, &sets);
+                client.pipeline(&sets);
                 if is_over.load(Ordering::Relaxed) {
                     break;
                 }
@@ -188,7 +179,7 @@ fn full_memory_refuses_pipelines() {
     for round in 0..40 {
         let keys: Vec<String> = (0..100).map(|at| format!("key:{round}:{at}")).collect();
         let sets: Vec<_> = keys.iter().map(|key| vec!["SET", key.as_str(), &value]).collect();
-        let replies = pipeline(&mut client, &sets);
+        let replies = client.pipeline(&sets);
         for (key, reply) in keys.iter().zip(replies) {
             let is_there = client.line(&format!("EXISTS {key}"));
             match reply {
@@ -215,7 +206,7 @@ fn pipelines_reach_the_file() {
         let mut client = local.client();
         let keys: Vec<String> = (0..300).map(|at| format!("key:{at}")).collect();
         let sets: Vec<_> = keys.iter().map(|key| vec!["SET", key.as_str(), durability]).collect();
-        assert!(pipeline(&mut client, &sets).iter().all(|reply| *reply == ok()));
+        assert!(client.pipeline(&sets).iter().all(|reply| *reply == ok()));
         drop(local);
         let local = Local::start(&flags);
         let mut client = local.client();
