@@ -6,7 +6,7 @@ use nunatak::Turbo;
 use nunatak::durable::{
     IcebergBlobMap, InFile, PeaBlobMap, PeaMap, Persistency, TurboBlobMap, TurboMap,
 };
-use nunatak::seeded::{Bug, is_looked_for, seed};
+use nunatak::seeded::{Bug, seed};
 use nunatak_harness::crashed_histories::crashed_histories;
 use nunatak_harness::crashes::{
     Action, Batched, Batches, Thoroughness, a_failed_sync_is_marked, batches,
@@ -123,8 +123,7 @@ fn in_media(bugs: &[(Persistency, Bug)]) -> Vec<Seeded> {
 /// Returns the bugs that nothing shows.
 fn missed_of<M: Batches>(bugs: Vec<Seeded>) -> Vec<Bug> {
     let begin = std::time::Instant::now();
-    let looked_for = bugs.into_iter().filter(|&(_, bug)| is_looked_for(bug));
-    let missed = looked_for.filter(|&(persistency, bug)| {
+    let missed = bugs.into_iter().filter(|&(persistency, bug)| {
         let found = match persistency {
             Some(persistency) => is_found::<M>(persistency, bug),
             None => is_found_by_threads::<M>(bug),

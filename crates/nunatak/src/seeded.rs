@@ -186,31 +186,15 @@ mod active {
         ACTIVE.store(bug.map_or(0, |bug| bug as usize), Ordering::SeqCst);
     }
 
-    /// Whether this run looks for a bug: for all, or for a share of them. With `NUNATAK_SEEDED=1/3` it is
-    /// the second one of three runs that together look for all (`0/3`, `1/3`, `2/3`).
-    ///
-    /// # Panics
-    ///
-    /// If the variable is not of that form.
-    pub fn is_looked_for(bug: Bug) -> bool {
-        let Ok(share) = std::env::var("NUNATAK_SEEDED") else { return true };
-        let numbers = share.split_once('/').and_then(|(turn, turns)| {
-            let (turn, turns) = (turn.parse::<usize>().ok()?, turns.parse::<usize>().ok()?);
-            (turn < turns).then_some((turn, turns))
-        });
-        let (turn, turns) = numbers.expect("NUNATAK_SEEDED is like 1/3");
-        bug as usize % turns == turn
-    }
-
     pub(crate) fn seeded(bug: Bug) -> bool {
         ACTIVE.load(Ordering::Relaxed) == bug as usize
     }
 }
 
 #[cfg(nunatak_seeded_bugs)]
-pub(crate) use active::seeded;
+pub use active::seed;
 #[cfg(nunatak_seeded_bugs)]
-pub use active::{is_looked_for, seed};
+pub(crate) use active::seeded;
 
 /// Whether this step is left out: never outside of a test build.
 #[cfg(not(nunatak_seeded_bugs))]
