@@ -34,6 +34,29 @@ impl Sample for u64 {
     }
 }
 
+/// Two words that belong together, so that a value of two halves is seen.
+impl Sample for (u64, u64) {
+    fn sample(number: u64) -> Self {
+        (number, !number.rotate_left(17))
+    }
+
+    fn number(&self) -> u64 {
+        assert!(*self == Self::sample(self.0), "halves of two values: {self:x?}");
+        self.0
+    }
+}
+
+impl Sample for u128 {
+    fn sample(number: u64) -> Self {
+        let (low, high) = <(u64, u64)>::sample(number);
+        Self::from(high) << 64 | Self::from(low)
+    }
+
+    fn number(&self) -> u64 {
+        (*self as u64, (self >> 64) as u64).number()
+    }
+}
+
 /// The few numbers of more than 31 bits get numbers of their own, from the largest downwards.
 static LARGE: RwLock<Large> = RwLock::new(Large { numbers: Vec::new(), places: BTreeMap::new() });
 

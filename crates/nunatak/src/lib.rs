@@ -50,6 +50,11 @@ pub mod inline {
     pub use crate::map::inline::iterate::{IntoIter, Iter};
 }
 
+/// The iterators of a [`DlhtWideMap`].
+pub mod wide {
+    pub use crate::map::wide::{IntoIter, Iter};
+}
+
 pub use entry::Namespace;
 /// Lookups by other forms of a key: [`equivalent`] has the rules.
 pub use equivalent::Equivalent;
@@ -58,11 +63,11 @@ pub use hash::{Modulo, RandomState};
 pub use map::{
     BlobMap, BoxedGuard, BoxedMap, BoxedSet, ByteGuard, ByteMap, Compute, ConcurrentMap, Detached,
     DlhtBoxedMap, DlhtBoxedSet, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtRecordMap, DlhtSet,
-    DlhtShadowMap, DlhtShadowRecordMap, IcebergBoxedMap, IcebergBoxedSet, IcebergBuilder,
-    IcebergMap, IcebergSet, InlineGuard, InlineMap, InlineSet, Op, Outcome, PeaBlobMultiMap,
-    PeaBoxedMap, PeaBoxedSet, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaMultiMap, PeaSet,
-    RecordMap, RecordShadow, Removed, Request, Sealable, Shadow, Stop, TryConcurrentMap,
-    TurboBlobMap, TurboBoxedMap, TurboBoxedSet, TurboBuilder, TurboMap, TurboSet,
+    DlhtShadowMap, DlhtShadowRecordMap, DlhtWideMap, DlhtWideStats, IcebergBoxedMap,
+    IcebergBoxedSet, IcebergBuilder, IcebergMap, IcebergSet, InlineGuard, InlineMap, InlineSet, Op,
+    Outcome, PeaBlobMultiMap, PeaBoxedMap, PeaBoxedSet, PeaBuilder, PeaMap, PeaMap8, PeaMap12,
+    PeaMultiMap, PeaSet, RecordMap, RecordShadow, Removed, Request, Sealable, Shadow, Stop,
+    TryConcurrentMap, TurboBlobMap, TurboBoxedMap, TurboBoxedSet, TurboBuilder, TurboMap, TurboSet,
 };
 pub use memory::{BlobStats, MemoryUsage};
 pub use schema::Schema;

@@ -172,6 +172,13 @@ pub enum Bug {
     TicketsTakenAfterSync,
     KeyNotKept,
     KeyForgottenWithValue,
+    WideVersionKept,
+    WideNotMarkedMoved,
+    WideLinksNotMoved,
+    WideReadNotValidated,
+    WideReadWithoutFence,
+    WideLockWithoutFence,
+    WideCutWithoutFreezing,
 }
 
 #[cfg(nunatak_seeded_bugs)]

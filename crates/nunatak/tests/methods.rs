@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use syn::{ImplItem, Item, ItemImpl, ReturnType, TraitItem, Visibility};
 
 /// The columns: their names, and what they stand for.
-const COLUMNS: [(&str, &str); 13] = [
+const COLUMNS: [(&str, &str); 14] = [
     ("all", "[`ConcurrentMap`](crate::ConcurrentMap), which generic code uses"),
     ("inline", "[`InlineMap`](crate::InlineMap): `DlhtMap`, `IcebergMap`, `PeaMap`, `TurboMap`"),
     ("shadow", "[`DlhtShadowMap`](crate::DlhtShadowMap)"),
@@ -22,6 +22,7 @@ const COLUMNS: [(&str, &str); 13] = [
     ("file, typed", "`durable::TypedMap`"),
     ("boxed set", "[`BoxedSet`](crate::BoxedSet): `DlhtBoxedSet` and so on"),
     ("bytes, multi", "[`PeaBlobMultiMap`](crate::PeaBlobMultiMap)"),
+    ("wide", "[`DlhtWideMap`](crate::DlhtWideMap)"),
 ];
 
 /// For each method the columns that have it, and whether it returns a `Result` there.
@@ -69,6 +70,7 @@ fn columns_of(block: &ItemImpl) -> &'static [usize] {
         _ if kind.starts_with("TypedMap<") => &[10],
         _ if kind.starts_with("BoxedSet<") => &[11],
         _ if kind.starts_with("PeaBlobMultiMap<") => &[12],
+        _ if kind.starts_with("DlhtWideMap<") => &[13],
         _ => &[],
     }
 }

@@ -79,6 +79,11 @@ fn for_each_kind(test: &impl Test) {
     boxed!(DlhtBoxedMap IcebergBoxedMap PeaBoxedMap TurboBoxedMap);
     bytes!(TurboBlobMap DlhtRecordMap);
     kind!(
+        DlhtWideMap<u64, (u64, u64)>,
+        |map, n| _ = map.insert(n, (n, !n)),
+        |map, n| map.get(&n) == Some((n, !n))
+    );
+    kind!(
         DlhtShadowMap<u64, u64>,
         |map, n| _ = map.insert(n, !n).unwrap(),
         |map, n| map.get(&n) == Some(!n)

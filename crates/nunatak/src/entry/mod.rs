@@ -21,6 +21,7 @@ mod integer;
 mod namespace;
 mod record;
 mod size;
+mod wide;
 
 pub use blob::Blobs;
 pub(crate) use boxed::{Entry, EntryPtr, Retired, Unpublished};
@@ -84,3 +85,4 @@ pub use nunatak_derive::Inline;
 pub use nunatak_derive::InlineKey;
 pub use record::Records;
 pub use size::{BesideInSlot, Bytes, Size};
+pub use wide::{Count, OneWord, TwoWords, Wide, WideKey};

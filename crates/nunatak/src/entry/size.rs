@@ -27,7 +27,8 @@ pub struct Bytes<const N: usize>(());
 /// ```
 #[diagnostic::on_unimplemented(
     message = "more than 8 bytes are not stored inline",
-    note = "for larger types use `DlhtBoxedMap`, or in a file `durable::TypedMap`"
+    note = "for up to 16 bytes use `DlhtWideMap`, for larger types `DlhtBoxedMap`, or in a file \
+            `durable::TypedMap`"
 )]
 pub trait Size: sealed::Sealed + 'static {
     /// The same in bits.
@@ -44,7 +45,8 @@ pub trait Size: sealed::Sealed + 'static {
 #[diagnostic::on_unimplemented(
     message = "the parts of this type take more than 8 bytes in sum, so it is not stored inline",
     label = "does not fit into 8 bytes",
-    note = "for larger types use `DlhtBoxedMap`, or in a file `durable::TypedMap`"
+    note = "for up to 16 bytes use `DlhtWideMap`, for larger types `DlhtBoxedMap`, or in a file \
+            `durable::TypedMap`"
 )]
 pub trait BesideInSlot<Other>: Size {
     /// Both sizes together.

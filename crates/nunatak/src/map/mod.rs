@@ -13,6 +13,7 @@ mod multi;
 mod owned_pairs;
 mod set_algebra;
 mod unwind;
+pub(crate) mod wide;
 #[cfg(feature = "rayon")]
 mod with_rayon;
 #[cfg(feature = "serde")]
@@ -46,6 +47,8 @@ pub use inline::guard::InlineGuard;
 pub use inline::set::InlineSet;
 pub use inline::shadow::{DlhtShadowMap, Shadow};
 pub use multi::PeaMultiMap;
+pub use wide::DlhtWideMap;
+pub use wide::collection::DlhtWideStats;
 
 use crate::error::{BatchError, Error};
 use crate::memory::MemoryUsage;

@@ -2,13 +2,14 @@
 //! [`ConcurrentMap`](crate::ConcurrentMap) promises. The compiler can't see that through locks and
 //! pointers.
 
-use crate::entry::{Entries, InlineKey};
+use crate::entry::{Entries, InlineKey, Wide};
 use crate::hash::Hashing;
 use crate::map::blob_multi::PeaBlobMultiMap;
 use crate::map::boxed::BoxedMap;
 use crate::map::bytes::ByteMap;
 use crate::map::inline::InlineMap;
 use crate::map::multi::PeaMultiMap;
+use crate::map::wide::DlhtWideMap;
 use crate::table::{Design, HashesWith};
 use core::hash::BuildHasher;
 use core::panic::{RefUnwindSafe, UnwindSafe};
@@ -25,6 +26,7 @@ is_unwind_safe! {
     // Threads that catch a panic share keys, values and the hasher through references.
     BoxedMap<K, V, S, D> where [K: RefUnwindSafe, V: RefUnwindSafe, S: RefUnwindSafe, D: Design];
     ByteMap<E, D> where [E: Entries, D: Design];
+    DlhtWideMap<K, V> where [K: Wide, V: Wide];
     PeaMultiMap<K, V, S> where [K: InlineKey, V, S: Hashing];
     PeaBlobMultiMap<V, S> where [V, S: BuildHasher + Send + Sync + RefUnwindSafe + 'static];
 }

@@ -3,8 +3,8 @@
 //! A map is written as a snapshot: a consistent cut. So a map can be written while it is in use,
 //! and its length is known beforehand.
 
-use super::{BoxedMap, BoxedSet, InlineMap, InlineSet, PeaMultiMap};
-use crate::entry::{Inline, InlineKey};
+use super::{BoxedMap, BoxedSet, DlhtWideMap, InlineMap, InlineSet, PeaMultiMap};
+use crate::entry::{Inline, InlineKey, Wide, WideKey};
 use crate::hash::Hashing;
 use crate::table::{Design, HashesWith, Unshadowed};
 use core::fmt;
@@ -22,6 +22,13 @@ where
     K: InlineKey + Serialize,
     V: Inline + Serialize,
 {
+    fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
+        let entries: Vec<(K, V)> = self.snapshot().map_err(W::Error::custom)?.collect();
+        serializer.collect_map(entries)
+    }
+}
+
+impl<K: WideKey + Serialize, V: Wide + Serialize> Serialize for DlhtWideMap<K, V> {
     fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
         let entries: Vec<(K, V)> = self.snapshot().map_err(W::Error::custom)?.collect();
         serializer.collect_map(entries)
@@ -136,6 +143,17 @@ where
     }
 }
 
+impl<'de, K, V> Deserialize<'de> for DlhtWideMap<K, V>
+where
+    K: WideKey + Deserialize<'de>,
+    V: Wide + Deserialize<'de>,
+{
+    fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
+        let make = Self::with_capacity;
+        deserializer.deserialize_map(Entries { make, what: PhantomData::<fn() -> (Self, (K, V))> })
+    }
+}
+
 impl<'de, K, V, S, D: Design> Deserialize<'de> for BoxedMap<K, V, S, D>
 where
     K: Hash + Eq + Deserialize<'de>,
@@ -184,7 +202,7 @@ where
 
 #[cfg(all(test, not(modelled)))]
 mod tests {
-    use crate::{DlhtBoxedMap, DlhtBoxedSet, DlhtMap, DlhtSet, PeaMultiMap};
+    use crate::{DlhtBoxedMap, DlhtBoxedSet, DlhtMap, DlhtSet, DlhtWideMap, PeaMultiMap};
 
     #[test]
     fn maps_and_sets_come_back() {
@@ -193,6 +211,10 @@ mod tests {
         let back: DlhtMap<u32, i64> = serde_json::from_str(&text).unwrap();
         assert_eq!(back.len(), 1000);
         assert!((0..1000).all(|key| back.get(&key) == Some(-i64::from(key))));
+
+        let map: DlhtWideMap<u64, (u64, i8)> = (0..1000).map(|key| (key, (!key, -1))).collect();
+        let text = serde_json::to_string(&map).unwrap();
+        assert_eq!(serde_json::from_str::<DlhtWideMap<u64, (u64, i8)>>(&text).unwrap(), map);
 
         let map: DlhtBoxedMap<String, Vec<u8>> =
             [("a".to_owned(), vec![1]), (String::new(), vec![])].into_iter().collect();

@@ -13,6 +13,7 @@ mod stages;
 #[cfg(all(test, not(modelled)))]
 mod tests;
 pub(crate) mod turbo;
+pub(crate) mod wide;
 
 pub(crate) use shared::full_disk::permit_or;
 #[cfg(durable)]

@@ -42,6 +42,30 @@ impl Content for Numbers {
     }
 }
 
+/// Integers, with values of two words.
+pub(crate) struct WideNumbers;
+
+impl Content for WideNumbers {
+    type Key = u32;
+    type Value = (u32, u32);
+
+    fn key(number: u32) -> u32 {
+        number
+    }
+
+    fn number(key: &u32) -> u32 {
+        *key
+    }
+
+    fn value(number: u32, n: u32) -> (u32, u32) {
+        (Numbers::value(number, n), !Numbers::value(number, n))
+    }
+
+    fn is_value_of(value: &(u32, u32), number: u32) -> bool {
+        value.0 == !value.1 && Numbers::is_value_of(&value.0, number)
+    }
+}
+
 /// Keys and values on the heap.
 pub(crate) struct Strings;
 

@@ -1,10 +1,10 @@
 //! The part that takes Miri a minute: a pass over each table and each kind of entry.
 
-use super::operations::{self, ByteStrings, Numbers};
+use super::operations::{self, ByteStrings, Numbers, WideNumbers};
 use super::{bytes, owned, small, threads};
-use nunatak::DlhtMap;
 use nunatak::alloc::Global;
 use nunatak::entry::Format;
+use nunatak::{DlhtMap, DlhtWideMap};
 
 const COUNT: u32 = 24;
 const ROUNDS: u32 = 12;
@@ -14,6 +14,10 @@ fn dlht() {
     let map = || -> DlhtMap<u32, u32> { small::dlht().build().expect("valid options") };
     operations::all::<Numbers, _>(map(), COUNT);
     threads::shared::<Numbers, _>(&map(), ROUNDS);
+    let wide =
+        || -> DlhtWideMap<u32, (u32, u32)> { small::dlht().build_wide().expect("valid options") };
+    operations::all::<WideNumbers, _>(wide(), COUNT);
+    threads::shared::<WideNumbers, _>(&wide(), ROUNDS);
     owned::all(small::dlht().build_boxed().expect("valid options"));
     threads::guarded(small::dlht().build_boxed().expect("valid options"), ROUNDS);
 }

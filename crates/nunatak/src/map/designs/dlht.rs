@@ -1,7 +1,7 @@
 //! [`DlhtMap`] and its relatives: the maps of DLHT's table, and their builder.
 
 use crate::alloc::Allocator;
-use crate::entry::{Inline, InlineKey, RecordFormat, Records};
+use crate::entry::{Inline, InlineKey, RecordFormat, Records, Wide, WideKey};
 use crate::error::Error;
 use crate::hash::{Hashing, IdentityCodec, RandomState, RecordCodec};
 use crate::map::boxed::BoxedMap;
@@ -12,6 +12,7 @@ use crate::map::bytes::shadow::DlhtShadowRecordMap;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
 use crate::map::inline::shadow::DlhtShadowMap;
+use crate::map::wide::DlhtWideMap;
 use crate::mode::{Mode, SingleThread};
 use crate::table::dlht::{Config, Table};
 use crate::table::{Dlht, Room};
@@ -381,6 +382,25 @@ impl<S> DlhtBuilder<S> {
         self.check()?;
         let table = Table::new(IdentityCodec, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
+    }
+}
+
+impl DlhtBuilder {
+    /// Builds a map of keys and values of up to 16 bytes each.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, DlhtWideMap};
+    /// let map: DlhtWideMap<u64, (u64, u64)> =
+    ///     DlhtMap::<u64, u64>::builder().capacity(1000).build_wide()?;
+    /// # assert!(map.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_wide<K: WideKey, V: Wide>(self) -> Result<DlhtWideMap<K, V>, Error> {
+        self.check()?;
+        DlhtWideMap::build(self.hasher, self.config, self.capacity)
     }
 }
 

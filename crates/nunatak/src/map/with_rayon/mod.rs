@@ -2,8 +2,8 @@
 
 pub(super) mod iterate;
 
-use super::{BoxedMap, BoxedSet, ByteMap, InlineMap, InlineSet, PeaMultiMap};
-use crate::entry::{Entries, Inline, InlineKey, KeyOf};
+use super::{BoxedMap, BoxedSet, ByteMap, DlhtWideMap, InlineMap, InlineSet, PeaMultiMap};
+use crate::entry::{Entries, Inline, InlineKey, KeyOf, Wide, WideKey};
 use crate::hash::{Hashing, IdentityCodec};
 use crate::table::{Design, HashesWith, Unshadowed};
 use core::hash::{BuildHasher, Hash};
@@ -31,6 +31,23 @@ where
     V: Inline + Send + Sync,
     D::Table<S::HashCodec>: Sync,
 {
+    fn from_par_iter<I: IntoParallelIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut map = Self::default();
+        map.par_extend(entries);
+        map
+    }
+}
+
+impl<K: WideKey, V: Wide> ParallelExtend<(K, V)> for DlhtWideMap<K, V> {
+    fn par_extend<I: IntoParallelIterator<Item = (K, V)>>(&mut self, entries: I) {
+        let map = &*self;
+        entries.into_par_iter().for_each(|(key, value)| {
+            map.insert(key, value);
+        });
+    }
+}
+
+impl<K: WideKey, V: Wide> FromParallelIterator<(K, V)> for DlhtWideMap<K, V> {
     fn from_par_iter<I: IntoParallelIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut map = Self::default();
         map.par_extend(entries);

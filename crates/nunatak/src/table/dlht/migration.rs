@@ -21,10 +21,10 @@ thread_local! {
 }
 
 #[derive(Debug)]
-pub(super) struct Migration<Index> {
-    pub(super) target: Arc<Index>,
+pub(in crate::table) struct Migration<Index> {
+    pub(in crate::table) target: Arc<Index>,
     /// The number of units. `feeders` is the number of old bins in each.
-    pub(super) units: usize,
+    pub(in crate::table) units: usize,
     feeders: usize,
     /// The first unit that no thread has taken.
     cursor: AtomicUsize,
@@ -36,7 +36,7 @@ pub(super) struct Migration<Index> {
     leftovers: Mutex<Vec<Range<usize>>>,
     leftover_count: AtomicUsize,
     /// Whether old bins keep their pairs, for a snapshot to read.
-    pub(super) keeps: bool,
+    pub(in crate::table) keeps: bool,
     /// One if the snapshot has its cut: every earlier change has ended.
     cut: AtomicUsize,
 }
@@ -44,7 +44,7 @@ pub(super) struct Migration<Index> {
 impl<Index> Migration<Index> {
     /// Makes a migration from an index of `old_bins` bins to `target`, which has `new_bins`. One
     /// number of bins must be a multiple of the other.
-    pub(super) fn new(
+    pub(in crate::table) fn new(
         old_bins: usize,
         new_bins: usize,
         target: Arc<Index>,
@@ -68,19 +68,22 @@ impl<Index> Migration<Index> {
         }
     }
 
-    pub(super) fn bins_of<P: HashCodec>(&self, unit: usize) -> impl Iterator<Item = usize> {
+    pub(in crate::table) fn bins_of<P: HashCodec>(
+        &self,
+        unit: usize,
+    ) -> impl Iterator<Item = usize> {
         let feeders = self.feeders;
         let units = self.units;
         (0..feeders)
             .map(move |j| if feeders == 1 { unit } else { P::child(unit, units, feeders, j) })
     }
 
-    pub(super) fn unit_of<P: HashCodec>(&self, bin: usize) -> usize {
+    pub(in crate::table) fn unit_of<P: HashCodec>(&self, bin: usize) -> usize {
         if self.feeders == 1 { bin } else { P::parent(bin, self.units, self.feeders) }
     }
 
     /// Takes the next chunk of units.
-    pub(super) fn take_chunk(&self) -> Option<Range<usize>> {
+    pub(in crate::table) fn take_chunk(&self) -> Option<Range<usize>> {
         // Relaxed, here and below: these words only divide the units among threads.
         if self.leftover_count.load(Ordering::Relaxed) != 0
             && let Some(range) = self.leftovers.lock().pop()
@@ -97,7 +100,7 @@ impl<Index> Migration<Index> {
 
     /// Returns whether no thread has taken a chunk for a while, by the number of times that this
     /// thread has asked.
-    pub(super) fn has_stood_still(&self) -> bool {
+    pub(in crate::table) fn has_stood_still(&self) -> bool {
         // Relaxed: a hint.
         let taken = self.cursor.load(Ordering::Relaxed);
         STANDING.with(|standing| {
@@ -109,24 +112,24 @@ impl<Index> Migration<Index> {
     }
 
     /// Gives back units that were not moved.
-    pub(super) fn leave(&self, range: Range<usize>) {
+    pub(in crate::table) fn leave(&self, range: Range<usize>) {
         self.leftovers.lock().push(range);
         self.leftover_count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Reports units as moved. Returns true to the thread that reports the last ones.
-    pub(super) fn moved(&self, units: usize) -> bool {
+    pub(in crate::table) fn moved(&self, units: usize) -> bool {
         // Release and acquire: the thread that reports last has seen all moves, and publishes them
         // with the root.
         units != 0 && self.remaining.fetch_sub(units, Ordering::AcqRel) == units
     }
 
-    pub(super) fn has_begun(&self) -> bool {
+    pub(in crate::table) fn has_begun(&self) -> bool {
         // Acquire: pairs with the release in `cut`.
         self.cut.load(Ordering::Acquire) == 1
     }
 
-    pub(super) fn begin_transfer(&self) {
+    pub(in crate::table) fn begin_transfer(&self) {
         // Release: all changes before the cut have ended.
         self.cut.store(1, Ordering::Release);
     }

@@ -69,7 +69,7 @@ mod hashes;
 mod index;
 mod iterate;
 mod layout;
-mod migration;
+pub(super) mod migration;
 mod overflow;
 mod probe;
 mod removal;

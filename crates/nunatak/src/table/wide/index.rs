@@ -1,0 +1,234 @@
+//! An index of wide entries: the bins of one generation, and the bins behind their links.
+//!
+//! Invariants
+//! 1. The migration pointer is null, [`STARTING`], or came from a box. Only the thread that claimed the
+//!    migration replaces `STARTING`. A published migration stays until the index is dropped.
+//! 2. A link is set once, by the thread that holds the bin, to a bin that no other link leads to. It stays
+//!    until the index is dropped. So a chain has an end, whatever a reader sees of it.
+//! 3. A piece of the memory behind links is published once and stays until the index is dropped.
+
+use super::layout::{Bin, Layout, Line};
+use crate::error::Error;
+use crate::memory::{MemoryUsage, Slab};
+use crate::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
+use crate::table::dlht::migration::Migration;
+use core::marker::PhantomData;
+use core::ptr;
+use std::sync::Arc;
+
+/// The planned number of entries in a bin when the caller names a capacity, for two slots a bin and for
+/// three.
+const PLANNED: [f64; 4] = [0.0, 0.0, 1.1, 1.7];
+/// Pieces of the memory behind links: each is as large as all before it.
+const PIECES: usize = 40;
+
+/// The migration pointer while a thread prepares the migration, or takes a cut.
+const STARTING: *mut () = ptr::without_provenance_mut(1);
+
+#[derive(Debug)]
+pub(super) struct Index<L: Layout> {
+    lines: Slab<Line>,
+    bins: usize,
+    /// The number of bins behind links that are taken.
+    linked: AtomicUsize,
+    /// The number that there are.
+    linkable: AtomicUsize,
+    first_piece: usize,
+    pieces: [AtomicPtr<Slab<Line>>; PIECES],
+    adding: Mutex<()>,
+    migration: AtomicPtr<()>,
+    layout: PhantomData<(L, Migration<Index<L>>)>,
+}
+
+/// The state of an index's migration.
+pub(super) enum Migrating<'i, L: Layout> {
+    No,
+    Starting,
+    To(&'i Migration<Index<L>>),
+}
+
+/// Returns the number of bins for so many entries.
+pub(super) fn bins_for<L: Layout>(entries: usize) -> Result<usize, Error> {
+    let bins = entries as f64 / PLANNED[L::SLOTS];
+    let bins = bins + 2.0 * bins.sqrt();
+    // A bin has at most 128 bytes, and pointers are signed.
+    if bins >= (isize::MAX as usize / 256) as f64 {
+        return Err(Error::CapacityOverflow);
+    }
+    let bins = (bins as usize).max(2);
+    Ok(bins.next_multiple_of((bins.next_power_of_two() / 64).max(2)))
+}
+
+impl<L: Layout> Index<L> {
+    /// Makes an index of so many bins, with one bin behind a link for `bins_per_link` until more are needed.
+    pub(super) fn new(bins: usize, bins_per_link: usize) -> Result<Self, Error> {
+        let lines = Bin::<L>::lines_of(bins).ok_or(Error::CapacityOverflow)?;
+        let first_piece = (bins / bins_per_link).max(2).next_power_of_two();
+        let index = Self {
+            lines: Slab::new(lines)?,
+            bins,
+            linked: AtomicUsize::new(0),
+            linkable: AtomicUsize::new(0),
+            first_piece,
+            pieces: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            adding: Mutex::new(()),
+            migration: AtomicPtr::new(ptr::null_mut()),
+            layout: PhantomData,
+        };
+        index.add_piece(0)?;
+        Ok(index)
+    }
+
+    pub(super) fn bins(&self) -> usize {
+        self.bins
+    }
+
+    #[inline(always)]
+    pub(super) fn bin(&self, number: usize) -> Bin<'_, L> {
+        Bin::new(&self.lines, number)
+    }
+
+    /// Returns the number of a hash's bin.
+    #[inline(always)]
+    pub(super) fn place(&self, hash: u64) -> usize {
+        ((u128::from(hash) * self.bins as u128) >> 64) as usize
+    }
+
+    /// Returns the bin behind a link, if there is one.
+    #[inline(always)]
+    pub(super) fn behind(&self, bin: Bin<'_, L>) -> Option<Bin<'_, L>> {
+        // Acquire: pairs with the release that sets the link, so the piece is there.
+        let number = (bin.link().load(Ordering::Acquire) as usize).checked_sub(1)?;
+        let (piece, within) = self.piece_of(number);
+        // Acquire: pairs with the release in `add_piece`.
+        let lines = self.pieces[piece].load(Ordering::Acquire);
+        // SAFETY: invariant 3: a number below the number of taken bins lies in a published piece.
+        Some(Bin::new(unsafe { &*lines }, within))
+    }
+
+    /// Returns the piece of a bin behind a link, and the bin's place in it.
+    fn piece_of(&self, number: usize) -> (usize, usize) {
+        let Some(times) = (number / self.first_piece).checked_ilog2() else { return (0, number) };
+        (times as usize + 1, number - (self.first_piece << times))
+    }
+
+    fn add_piece(&self, piece: usize) -> Result<(), Error> {
+        let bins = match piece {
+            0 => self.first_piece,
+            _ => self.first_piece.checked_shl(piece as u32 - 1).ok_or(Error::CapacityOverflow)?,
+        };
+        let lines = Bin::<L>::lines_of(bins).ok_or(Error::CapacityOverflow)?;
+        let slab = Box::into_raw(Box::new(Slab::new(lines)?));
+        // Release: whoever finds the pointer finds the piece.
+        self.pieces[piece].store(slab, Ordering::Release);
+        // Release: whoever finds the number finds the pointer.
+        self.linkable.fetch_add(bins, Ordering::Release);
+        Ok(())
+    }
+
+    /// Sets the link of a bin that this thread holds to a new bin; `None` if none is left.
+    pub(super) fn link(&self, bin: Bin<'_, L>) -> Option<Bin<'_, L>> {
+        let mut taken = self.linked.load(Ordering::Relaxed);
+        loop {
+            // Acquire: pairs with the release in `add_piece`.
+            if taken == self.linkable.load(Ordering::Acquire) {
+                return None;
+            }
+            // Relaxed: the number only divides the bins among threads.
+            match self.linked.compare_exchange_weak(
+                taken,
+                taken + 1,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(newer) => taken = newer,
+            }
+        }
+        // Release: a reader that finds the link finds the piece, and its bin empty.
+        bin.link().store(taken as u64 + 1, Ordering::Release);
+        self.behind(bin)
+    }
+
+    /// Makes as many bins for links again as there are.
+    #[cold]
+    pub(super) fn add_links(&self) -> Result<(), Error> {
+        let _adding = self.adding.lock();
+        if self.linked.load(Ordering::Relaxed) < self.linkable.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let added = self.pieces.iter().position(|piece| piece.load(Ordering::Relaxed).is_null());
+        self.add_piece(added.ok_or(Error::CapacityOverflow)?)
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        (self.bins + self.linkable.load(Ordering::Relaxed)) * L::SLOTS
+    }
+
+    pub(super) fn linked(&self) -> usize {
+        self.linked.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn usage(&self) -> MemoryUsage {
+        let pieces = self.pieces.iter().map(|piece| piece.load(Ordering::Acquire));
+        pieces
+            .filter(|piece| !piece.is_null())
+            // SAFETY: invariant 3.
+            .map(|piece| unsafe { &*piece }.usage())
+            .fold(self.lines.usage(), |sum, usage| sum + usage)
+    }
+
+    pub(super) fn migration(&self) -> Migrating<'_, L> {
+        // Acquire: pairs with the release in `set_migration`.
+        let migration = self.migration.load(Ordering::Acquire);
+        if migration.is_null() {
+            Migrating::No
+        } else if migration == STARTING {
+            Migrating::Starting
+        } else {
+            // SAFETY: invariant 1: the pointer came from a box of this type, and lives as long as this index.
+            Migrating::To(unsafe { &*migration.cast::<Migration<Self>>() })
+        }
+    }
+
+    /// Claims the right to start the migration. Returns false if another thread has it.
+    pub(super) fn claim_migration(&self) -> bool {
+        // Acquire: a cut begins behind the one before.
+        self.migration
+            .compare_exchange(ptr::null_mut(), STARTING, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Publishes the migration, or takes the claim back.
+    pub(super) fn set_migration(&self, migration: Option<Migration<Self>>) {
+        let migration =
+            migration.map_or(ptr::null_mut(), |migration| Box::into_raw(Box::new(migration)));
+        // Release: a thread that finds the migration finds the new index initialised.
+        self.migration.store(migration.cast(), Ordering::Release);
+    }
+
+    /// Returns the index that this one migrates to.
+    pub(super) fn target(&self) -> Option<&Arc<Self>> {
+        match self.migration() {
+            Migrating::To(migration) => Some(&migration.target),
+            _ => None,
+        }
+    }
+}
+
+impl<L: Layout> Drop for Index<L> {
+    fn drop(&mut self) {
+        for piece in &self.pieces {
+            let piece = piece.load(Ordering::Relaxed);
+            if !piece.is_null() {
+                // SAFETY: invariant 3: it came from a box. `&mut self` proves that no other thread uses it.
+                drop(unsafe { Box::from_raw(piece) });
+            }
+        }
+        let migration = self.migration.load(Ordering::Relaxed);
+        if !migration.is_null() && migration != STARTING {
+            // SAFETY: invariant 1; `&mut self` as above.
+            drop(unsafe { Box::from_raw(migration.cast::<Migration<Self>>()) });
+        }
+    }
+}
