@@ -5,6 +5,8 @@
 //! library's threads, which are not instrumented.
 #[cfg(unix)]
 mod multi;
+#[cfg(unix)]
+mod wide;
 
 #[cfg(unix)]
 fn main() {
@@ -141,6 +143,7 @@ mod stress {
                 boxed: turbo().build_boxed().expect("valid options"),
             });
         }
+        super::wide::run();
         super::blobs::run();
         super::narrow::run::<nunatak::Entry12>();
         super::narrow::run::<nunatak::Entry8>();

@@ -2,6 +2,7 @@
 //! file opens as one of the syncs that were acknowledged or were under way has left it, also in the
 //! process that saw the error and still has in its page cache what the disk has not got.
 
+use crate::effort::some_of;
 use crate::kinds::{Kind, Test, for_each_kind, small};
 use nunatak::durable::{FileMap, MapInFile, Options, Persistency, Simulation};
 use nunatak::{Error, FileError};
@@ -113,7 +114,7 @@ impl Test for Failing {
             let latest = crash.latest();
             let again = Simulation::of(&latest, Persistency::Pages).of_killed();
             examine(kind, &again, &life, &name);
-            for image in crash.images(12, failures as u64) {
+            for image in crash.images(some_of(12) as u64, failures as u64) {
                 let cut = Simulation::of(&image, Persistency::Pages);
                 examine(kind, &cut, &life, &name);
                 images += 1;

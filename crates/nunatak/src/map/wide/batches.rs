@@ -2,34 +2,34 @@
 
 use super::DlhtWideMap;
 use crate::entry::{Wide, WideKey};
-use crate::error::BatchError;
+use crate::error::{BatchError, Error};
 #[cfg(doc)]
 use crate::map::ConcurrentMap;
 use crate::map::batch::{Op, Request, Stop, check_batch};
+use crate::table::wide::{WideChange, Words};
 
 impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
-    /// Executes `each` for every place of a batch, in order, and stores what it returns. Returns how many of the
-    /// results are what `counts` looks for.
+    /// Stores what `each` returns for every key of a batch, in order. Returns how many of these are values.
     #[inline(always)]
     fn batch(
         &self,
-        keys: impl ExactSizeIterator<Item = K> + Clone,
+        count: usize,
+        key: impl Fn(usize) -> K,
         results: &mut [Option<V>],
-        each: impl Fn(usize) -> Option<V>,
-        counts: impl Fn(&Option<V>) -> bool,
+        each: impl Fn(usize, u64, &Words) -> Result<Option<Words>, Error>,
     ) -> Result<usize, BatchError> {
-        check_batch(keys.len(), results.len())?;
-        let mut counted = 0;
-        let mut ahead = keys.clone();
+        check_batch(count, results.len())?;
+        let mut values = 0;
         self.table.for_each_ahead(
-            keys.len(),
-            || ahead.next().map(K::to_words),
-            |at| {
-                results[at] = each(at);
-                counted += usize::from(counts(&results[at]));
+            count,
+            |at| key(at).to_words(),
+            |at, hash, key| {
+                let result = each(at, hash, key).unwrap_or_else(|error| panic!("{error}"));
+                values += usize::from(result.is_some());
+                results[at] = result.map(V::from_words);
             },
         );
-        Ok(counted)
+        Ok(values)
     }
 
     /// [`ConcurrentMap::get_many`]: looks up all keys, in order, and returns how many were present.
@@ -45,7 +45,8 @@ impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
     /// assert_eq!(values, [Some(2), None, Some(2)]);
     /// ```
     pub fn get_many(&self, keys: &[K], values: &mut [Option<V>]) -> Result<usize, BatchError> {
-        self.batch(keys.iter().copied(), values, |at| self.get(&keys[at]), Option::is_some)
+        let find = |_, hash, key: &Words| Ok(self.table.find_fetched(hash, key));
+        self.batch(keys.len(), |at| keys[at], values, find)
     }
 
     /// [`ConcurrentMap::insert_many`]: stores all entries, in order, and returns how many keys were new.
@@ -68,8 +69,16 @@ impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
         entries: &[(K, V)],
         previous: &mut [Option<V>],
     ) -> Result<usize, BatchError> {
-        let insert = |at: usize| self.insert(entries[at].0, entries[at].1);
-        self.batch(entries.iter().map(|entry| entry.0), previous, insert, Option::is_none)
+        let present = self.batch(
+            entries.len(),
+            |at| entries[at].0,
+            previous,
+            |at, hash, key| {
+                let value = entries[at].1.to_words();
+                self.table.apply_hashed(hash, key, Some(value), |_| WideChange::To(value))
+            },
+        )?;
+        Ok(entries.len() - present)
     }
 
     /// [`ConcurrentMap::update_many`]: replaces the values of all keys that are present, in order, and returns
@@ -90,8 +99,15 @@ impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
         entries: &[(K, V)],
         previous: &mut [Option<V>],
     ) -> Result<usize, BatchError> {
-        let update = |at: usize| self.update(&entries[at].0, entries[at].1);
-        self.batch(entries.iter().map(|entry| entry.0), previous, update, Option::is_some)
+        self.batch(
+            entries.len(),
+            |at| entries[at].0,
+            previous,
+            |at, hash, key| {
+                let value = entries[at].1.to_words();
+                self.table.apply_hashed(hash, key, None, |_| WideChange::To(value))
+            },
+        )
     }
 
     /// [`ConcurrentMap::remove_many`]: removes all keys, in order, and returns how many were present.
@@ -107,7 +123,12 @@ impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
     /// assert_eq!(removed, [Some(10), None, Some(20)]);
     /// ```
     pub fn remove_many(&self, keys: &[K], removed: &mut [Option<V>]) -> Result<usize, BatchError> {
-        self.batch(keys.iter().copied(), removed, |at| self.remove(&keys[at]), Option::is_some)
+        self.batch(
+            keys.len(),
+            |at| keys[at],
+            removed,
+            |_, hash, key| self.table.apply_hashed(hash, key, None, |_| WideChange::Remove),
+        )
     }
 
     /// [`ConcurrentMap::execute`]: executes mixed operations in order, and returns how many were executed.

@@ -114,10 +114,8 @@ impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
     /// Stores the value of an absent key, and changes that of a present one.
     #[inline(always)]
     fn store(&self, key: K, value: V, change: impl Fn(&Words) -> WideChange) -> Option<V> {
-        match self.table.apply(&key.to_words(), Some(value.to_words()), change) {
-            Ok(before) => before.map(V::from_words),
-            Err(error) => panic!("{error}"),
-        }
+        let before = self.table.apply(&key.to_words(), Some(value.to_words()), change);
+        before.unwrap_or_else(|error| panic!("{error}")).map(V::from_words)
     }
 
     /// Replaces the value `current`, or removes the key. The error is the value that is there instead, if any.

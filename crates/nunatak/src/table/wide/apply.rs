@@ -80,7 +80,18 @@ impl<L: Layout> WideTable<L> {
         fresh: Option<Words>,
         change: impl Fn(&Words) -> WideChange,
     ) -> Result<Option<Words>, Error> {
-        let hash = self.hash(key);
+        self.apply_hashed(self.hash(key), key, fresh, change)
+    }
+
+    /// As [`apply`](Self::apply), of a key with this hash.
+    #[inline(always)]
+    pub(crate) fn apply_hashed(
+        &self,
+        hash: u64,
+        key: &Words,
+        fresh: Option<Words>,
+        change: impl Fn(&Words) -> WideChange,
+    ) -> Result<Option<Words>, Error> {
         let mut backoff = Backoff::new();
         loop {
             let pin = OpPin::<Shared>::new();
@@ -120,7 +131,7 @@ impl<L: Layout> WideTable<L> {
                 }
             };
             let header = held.header;
-            if let Some((bin, slot)) = index.search(held.bin, header, key) {
+            if let Some((bin, slot)) = index.search::<false>(held.bin, header, key) {
                 let before = bin.value(slot);
                 match change(&before) {
                     WideChange::Keep => held.unlock(),

@@ -9,18 +9,26 @@ use crate::sync::{Backoff, OpPin, Ordering, Shared, fence};
 
 /// How many operations of a batch their lines are asked for ahead.
 const AHEAD: usize = 32;
+/// How many operations ahead the bin behind a link is asked for: when the bin itself has arrived.
+const LINK_AHEAD: usize = 16;
+/// For how many operations of a batch one is announced: they delay the reclamation of old indexes.
+const ANNOUNCED: usize = 1024;
 
 impl<L: Layout> Index<L> {
     /// Returns the bin of the chain in which the key has a slot, the bin's header, and the slot. What a thread
     /// finds that does not hold the bin counts only if the first bin's header is the same afterwards.
     #[inline(always)]
-    pub(super) fn search<'i>(
+    pub(super) fn search<'i, const FETCHED: bool>(
         &'i self,
         first: Bin<'i, L>,
         header: u64,
         key: &Words,
     ) -> Option<(Bin<'i, L>, usize)> {
-        if let Some(slot) = first.slot_of(header, key) {
+        let slot = match FETCHED {
+            true => first.slot_of_fetched(header, key),
+            false => first.slot_of(header, key),
+        };
+        if let Some(slot) = slot {
             return Some((first, slot));
         }
         let mut bin = first;
@@ -40,11 +48,23 @@ impl<L: Layout> WideTable<L> {
     pub(crate) fn find(&self, key: &Words) -> Option<Words> {
         let hash = self.hash(key);
         let pin = OpPin::<Shared>::new();
-        self.find_from(self.root(&pin), hash, key)
+        self.find_from::<false>(self.root(&pin), hash, key)
+    }
+
+    /// As [`find`](Self::find), of a key with this hash whose bin has been asked for.
+    #[inline(always)]
+    pub(crate) fn find_fetched(&self, hash: u64, key: &Words) -> Option<Words> {
+        let pin = OpPin::<Shared>::new();
+        self.find_from::<true>(self.root(&pin), hash, key)
     }
 
     #[inline(always)]
-    fn find_from<'p>(&'p self, mut index: &'p Index<L>, hash: u64, key: &Words) -> Option<Words> {
+    fn find_from<'p, const FETCHED: bool>(
+        &'p self,
+        mut index: &'p Index<L>,
+        hash: u64,
+        key: &Words,
+    ) -> Option<Words> {
         let mut backoff = Backoff::new();
         loop {
             let first = index.bin(index.place(hash));
@@ -58,7 +78,8 @@ impl<L: Layout> WideTable<L> {
                 backoff.wait();
                 continue;
             }
-            let found = index.search(first, header, key).map(|(bin, slot)| bin.value(slot));
+            let found =
+                index.search::<FETCHED>(first, header, key).map(|(bin, slot)| bin.value(slot));
             // Acquire: the header is loaded after the words (invariant 2).
             if !seeded(Bug::WideReadWithoutFence) {
                 fence(Ordering::Acquire);
@@ -73,29 +94,54 @@ impl<L: Layout> WideTable<L> {
     /// Prefetches the line that an operation on a key reads first.
     #[inline(always)]
     pub(crate) fn prefetch(&self, key: &Words) {
-        let hash = self.hash(key);
-        let pin = OpPin::<Shared>::new();
-        let index = self.root(&pin);
+        self.prefetch_hashed(&OpPin::new(), self.hash(key));
+    }
+
+    #[inline(always)]
+    fn prefetch_hashed(&self, pin: &OpPin<Shared>, hash: u64) {
+        let index = self.root(pin);
         prefetch(index.bin(index.place(hash)).address());
     }
 
-    /// Calls `each` for the places of a batch in order, and asks for the lines of the keys that are so far ahead.
+    /// Prefetches the bin behind the link of a hash's bin, if there is one.
+    #[inline(always)]
+    fn prefetch_link(&self, pin: &OpPin<Shared>, hash: u64) {
+        let index = self.root(pin);
+        if let Some(behind) = index.behind(index.bin(index.place(hash))) {
+            prefetch(behind.address());
+        }
+    }
+
+    /// Calls `each` for the keys of a batch in order, with their places, and asks for the lines of keys that are
+    /// [`AHEAD`] behind. One operation is announced for many, within which `each` announces its own.
     #[inline(always)]
     pub(crate) fn for_each_ahead(
         &self,
         count: usize,
-        mut next_key: impl FnMut() -> Option<Words>,
-        mut each: impl FnMut(usize),
+        key: impl Fn(usize) -> Words,
+        mut each: impl FnMut(usize, u64, &Words),
     ) {
-        let mut ask = || {
-            if let Some(key) = next_key() {
-                self.prefetch(&key);
+        let mut ring = [(0, [0; 2]); AHEAD];
+        for start in (0..count).step_by(ANNOUNCED) {
+            let pin = OpPin::<Shared>::new();
+            let end = count.min(start + ANNOUNCED);
+            let ask = |ring: &mut [(u64, Words); AHEAD], at: usize| {
+                if at < end {
+                    let key = key(at);
+                    let hash = self.hash(&key);
+                    self.prefetch_hashed(&pin, hash);
+                    ring[at % AHEAD] = (hash, key);
+                }
+            };
+            (start..start + AHEAD).for_each(|at| ask(&mut ring, at));
+            for at in start..end {
+                if at + LINK_AHEAD < end {
+                    self.prefetch_link(&pin, ring[(at + LINK_AHEAD) % AHEAD].0);
+                }
+                let (hash, key) = ring[at % AHEAD];
+                ask(&mut ring, at + AHEAD);
+                each(at, hash, &key);
             }
-        };
-        (0..AHEAD).for_each(|_| ask());
-        for at in 0..count {
-            ask();
-            each(at);
         }
     }
 }

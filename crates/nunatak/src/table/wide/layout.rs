@@ -127,6 +127,21 @@ impl<'i, L: Layout> Bin<'i, L> {
         })
     }
 
+    /// As [`slot_of`](Self::slot_of), without a branch for each slot: for a bin that has been asked for, where a wrong
+    /// guess gains nothing.
+    #[inline(always)]
+    pub(super) fn slot_of_fetched(&self, header: u64, key: &Words) -> Option<usize> {
+        let mut matches = 0;
+        for slot in 0..L::SLOTS {
+            let differs = (0..L::KEY).fold(0, |differs, word| {
+                differs | (self.key_word(slot, word).load(DATA) ^ key[word])
+            });
+            matches |= usize::from(differs == 0) << slot;
+        }
+        let matches = matches & (header >> FIRST_SLOT) as usize;
+        (matches != 0).then_some(matches.trailing_zeros() as usize)
+    }
+
     #[inline(always)]
     pub(super) fn value(&self, slot: usize) -> Words {
         let mut value = [0; 2];
