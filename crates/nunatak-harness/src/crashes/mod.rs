@@ -121,7 +121,7 @@ impl Thoroughness {
 
 /// Crashes a history of a map at the moments that `thoroughness` selects. Returns the number of
 /// images checked. With an [effort](crate::effort) below 1, crashes some actions only or, if every moment
-/// is selected, fewer images of each; and operates on fewer images.
+/// is selected, fewer images of each, and below a quarter fewer moments; and operates on fewer images.
 ///
 /// # Panics
 /// If a crash loses an acknowledged operation, invents one, or leaves half of one.
@@ -142,7 +142,8 @@ pub fn crash_each_action<M: Kind>(
     persistency: Persistency,
     thoroughness: Thoroughness,
 ) -> usize {
-    crash::<M>(&[], (actions, 1), persistency, thoroughness)
+    let moments = seldomer::<M>(thoroughness.moments);
+    crash::<M>(&[], (actions, 1), persistency, Thoroughness { moments, ..thoroughness })
 }
 
 /// Does the same as [`crash_history`], after actions that are not crashed.
@@ -157,12 +158,17 @@ pub fn crash_after<M: Kind>(
 ) -> usize {
     let fewer = (1.0 / effort()).ceil().max(1.0) as usize;
     let Thoroughness { images, second, moments, journal } = thoroughness;
-    let (every, images) = match moments {
-        1 => (1, images.div_ceil(fewer as u64)),
-        _ => (fewer, images),
+    let (every, images, moments) = match moments {
+        1 => (1, images.div_ceil(fewer as u64), (fewer / 4).max(1)),
+        _ => (fewer, images, seldomer::<M>(moments)),
     };
     let thoroughness = Thoroughness { images, second: second * fewer, moments, journal };
     crash::<M>(before, (actions, every), persistency, thoroughness)
+}
+
+/// Returns one in how many moments is checked of a kind whose operations have many.
+fn seldomer<M: Kind>(moments: usize) -> usize {
+    if moments == 1 { 1 } else { moments * M::SELDOMER }
 }
 
 /// Crashes one of so many actions.
@@ -174,13 +180,9 @@ fn crash<M: Kind>(
 ) -> usize {
     let simulation = Simulation::new(persistency);
     let map = M::create_in(&simulation, &thoroughness.options()).expect("a new map");
-    let moments = match thoroughness.moments {
-        1 => 1,
-        moments => moments * M::SELDOMER,
-    };
     let images = thoroughness.images.min(M::IMAGES);
     let second = thoroughness.second * M::SELDOMER;
-    let thoroughness = Thoroughness { images, moments, second, ..thoroughness };
+    let thoroughness = Thoroughness { images, second, ..thoroughness };
     let mut contents = Held::<M>::new();
     for &action in before {
         map.run(action);

@@ -158,18 +158,18 @@ impl<'i, L: Layout> Bin<'i, L> {
     /// Stores a value, in a bin that this thread holds.
     #[inline(always)]
     pub(super) fn set_value(&self, slot: usize, value: &Words) {
-        for word in 0..L::VALUE {
+        for (at, &word) in value[..L::VALUE].iter().enumerate() {
             // Relaxed, here and below: the header's release publishes the words, and the fence of whoever
             // holds the bin orders them behind its lock.
-            self.value_word(slot, word).store(value[word], Ordering::Relaxed);
+            self.value_word(slot, at).store(word, Ordering::Relaxed);
         }
     }
 
     /// Stores an entry, in a bin that this thread holds.
     #[inline(always)]
     pub(super) fn set(&self, slot: usize, key: &Words, value: &Words) {
-        for word in 0..L::KEY {
-            self.key_word(slot, word).store(key[word], Ordering::Relaxed);
+        for (at, &word) in key[..L::KEY].iter().enumerate() {
+            self.key_word(slot, at).store(word, Ordering::Relaxed);
         }
         self.set_value(slot, value);
     }
