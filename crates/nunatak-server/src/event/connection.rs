@@ -12,6 +12,9 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A buffer for requests at first. Also the most bytes that are read at a time.
 pub(super) const READ: usize = 64 << 10;
 
+/// The largest buffer for replies that is kept for other connections.
+const MOST_SPARE: usize = 256 << 10;
+
 /// A connection whose replies wait is not read from beyond so many bytes.
 pub(super) const MOST_WAITING: usize = 1 << 20;
 
@@ -287,8 +290,25 @@ impl Connection {
         if self.waiting() == 0 {
             self.out.clear();
             self.written = 0;
-            if self.out.capacity() > READ {
-                self.out = Vec::new();
+        }
+    }
+
+    /// Takes a large buffer for replies, if there is one and the connection has none. A new one would grow step by
+    /// step, in memory that the system has to clear.
+    pub(super) fn take_output(&mut self, spare: &mut Vec<Vec<u8>>) {
+        if self.out.capacity() == 0
+            && let Some(buffer) = spare.pop()
+        {
+            self.out = buffer;
+        }
+    }
+
+    /// Gives a large buffer away if nothing waits in it, so that idle connections take little memory.
+    pub(super) fn give_output(&mut self, spare: &mut Vec<Vec<u8>>) {
+        if self.out.is_empty() && self.out.capacity() > READ {
+            let buffer = std::mem::take(&mut self.out);
+            if buffer.capacity() <= MOST_SPARE && spare.len() < 64 {
+                spare.push(buffer);
             }
         }
     }

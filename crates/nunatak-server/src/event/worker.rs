@@ -48,6 +48,8 @@ pub(crate) struct Worker {
     listed: Vec<usize>,
     batch: Batch,
     spare: Vec<Vec<u8>>,
+    /// Empty large buffers for replies.
+    spare_outputs: Vec<Vec<u8>>,
     last_look: u64,
     /// Whether connections may wait that were not accepted.
     accepts_again: bool,
@@ -74,6 +76,7 @@ impl Worker {
             listed: Vec::new(),
             batch: Batch::default(),
             spare: Vec::new(),
+            spare_outputs: Vec::new(),
             last_look: 0,
             accepts_again: false,
         })
@@ -207,7 +210,7 @@ impl Worker {
     /// Looks at all listed connections once.
     fn serve(&mut self) {
         let now = now();
-        let Self { shared, stats, connections, listed, batch, spare, .. } = self;
+        let Self { shared, stats, connections, listed, batch, spare, spare_outputs, .. } = self;
         let settings = &shared.settings;
         let max_bulk = settings.max_bulk.load(Relaxed);
         let looked_at = std::mem::take(listed);
@@ -223,6 +226,7 @@ impl Worker {
             if connection.takes_requests() {
                 connection.fill(spare, settings.query_buffer_limit);
                 if connection.has_input() {
+                    connection.take_output(spare_outputs);
                     batch.gather(index, connection, max_bulk);
                 }
             }
@@ -268,6 +272,7 @@ impl Worker {
         // Before the replies: whoever has got one finds what it tells of in `CLIENT LIST`.
         connection.session.publish();
         connection.flush();
+        connection.give_output(&mut self.spare_outputs);
         connection.note_bytes();
         let (read, written) = connection.take_counts();
         self.stats.bytes_read.add(read);
