@@ -11,6 +11,7 @@ pub mod model;
 mod operation;
 mod pair;
 mod registry;
+mod seldom;
 pub(crate) mod thread_index;
 mod words;
 
@@ -22,6 +23,7 @@ pub use mode::{Shared, SingleThread};
 pub(crate) use operation::{FastPin, OpPin, operations_ended, retire_tag};
 pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free, pairs_load_whole};
 pub(crate) use registry::{GuardPin, Registry};
+pub(crate) use seldom::is_seldom;
 pub(crate) use words::copy_words;
 
 #[cfg(not(modelled))]

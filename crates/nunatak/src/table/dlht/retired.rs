@@ -4,7 +4,7 @@ use super::Table;
 use super::index::{Index, Retired};
 use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, Mode, Ordering, Registry, operations_ended};
+use crate::sync::{Backoff, Mode, Ordering, Registry, is_seldom, operations_ended};
 use crate::table::stages::Guards;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// processors.
     #[cold]
     fn free_retired_seldom(&self) {
-        if self.registry.count::<Y>(0).is_multiple_of(32) {
+        if is_seldom::<Y>(&self.registry) {
             self.free_retired();
         }
     }

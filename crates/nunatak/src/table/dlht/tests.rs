@@ -284,6 +284,28 @@ fn old_indexes_are_freed() {
     assert_eq!(held.count(), 100_000);
 }
 
+/// A thread that keeps the number of entries as it is frees the copies that its removals and inserts make.
+#[test]
+fn copies_at_a_constant_number_of_entries_are_freed() {
+    const KEYS: u64 = 1_009;
+    let table = words(Config::default(), 1_400);
+    (0..KEYS).for_each(|key| {
+        put(&table, key, key);
+    });
+    let (mut copies, mut most) = (0, 0);
+    let mut root = table.root.load(Ordering::Relaxed);
+    for key in 0..2_000_000 {
+        table.remove(key);
+        put(&table, key + KEYS, key);
+        let now = table.root.load(Ordering::Relaxed);
+        copies += usize::from(now != root);
+        root = now;
+        most = most.max(table.retired_count.load(Ordering::Relaxed));
+    }
+    // Operations of other tests may be under way for a while.
+    assert!(copies > 4 && most < copies.div_ceil(2), "{most} of {copies} indexes waited");
+}
+
 #[test]
 fn operations_and_resizes_free_old_indexes() {
     const MANY: usize = 1 << 20;

@@ -124,7 +124,8 @@ impl<L: Layout> WideTable<L> {
                 Locking::Wait => return None,
                 Locking::Moved => {
                     if fresh.is_some() {
-                        self.help(pin, index);
+                        // Without memory others go on with the migration.
+                        let _ = self.help(pin, index);
                     }
                     index = next(index);
                     continue;

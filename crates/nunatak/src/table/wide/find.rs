@@ -11,8 +11,6 @@ use crate::sync::{Backoff, OpPin, Ordering, Shared, fence};
 const AHEAD: usize = 32;
 /// How many operations ahead the bin behind a link is asked for: when the bin itself has arrived.
 const LINK_AHEAD: usize = 16;
-/// For how many operations of a batch one is announced: they delay the reclamation of old indexes.
-const ANNOUNCED: usize = 1024;
 
 impl<L: Layout> Index<L> {
     /// Returns the bin of the chain in which the key has a slot, the bin's header, and the slot. What a thread
@@ -94,26 +92,29 @@ impl<L: Layout> WideTable<L> {
     /// Prefetches the line that an operation on a key reads first.
     #[inline(always)]
     pub(crate) fn prefetch(&self, key: &Words) {
-        self.prefetch_hashed(&OpPin::new(), self.hash(key));
+        self.prefetch_hashed(self.hash(key));
     }
 
     #[inline(always)]
-    fn prefetch_hashed(&self, pin: &OpPin<Shared>, hash: u64) {
-        let index = self.root(pin);
+    fn prefetch_hashed(&self, hash: u64) {
+        let pin = OpPin::<Shared>::new();
+        let index = self.root(&pin);
         prefetch(index.bin(index.place(hash)).address());
     }
 
     /// Prefetches the bin behind the link of a hash's bin, if there is one.
     #[inline(always)]
-    fn prefetch_link(&self, pin: &OpPin<Shared>, hash: u64) {
-        let index = self.root(pin);
+    fn prefetch_link(&self, hash: u64) {
+        let pin = OpPin::<Shared>::new();
+        let index = self.root(&pin);
         if let Some(behind) = index.behind(index.bin(index.place(hash))) {
             prefetch(behind.address());
         }
     }
 
     /// Calls `each` for the keys of a batch in order, with their places, and asks for the lines of keys that are
-    /// [`AHEAD`] behind. One operation is announced for many, within which `each` announces its own.
+    /// [`AHEAD`] behind. `key` and `each` convert the caller's types, so each step announces itself, and none lasts
+    /// while they run.
     #[inline(always)]
     pub(crate) fn for_each_ahead(
         &self,
@@ -122,26 +123,22 @@ impl<L: Layout> WideTable<L> {
         mut each: impl FnMut(usize, u64, &Words),
     ) {
         let mut ring = [(0, [0; 2]); AHEAD];
-        for start in (0..count).step_by(ANNOUNCED) {
-            let pin = OpPin::<Shared>::new();
-            let end = count.min(start + ANNOUNCED);
-            let ask = |ring: &mut [(u64, Words); AHEAD], at: usize| {
-                if at < end {
-                    let key = key(at);
-                    let hash = self.hash(&key);
-                    self.prefetch_hashed(&pin, hash);
-                    ring[at % AHEAD] = (hash, key);
-                }
-            };
-            (start..start + AHEAD).for_each(|at| ask(&mut ring, at));
-            for at in start..end {
-                if at + LINK_AHEAD < end {
-                    self.prefetch_link(&pin, ring[(at + LINK_AHEAD) % AHEAD].0);
-                }
-                let (hash, key) = ring[at % AHEAD];
-                ask(&mut ring, at + AHEAD);
-                each(at, hash, &key);
+        let ask = |ring: &mut [(u64, Words); AHEAD], at: usize| {
+            if at < count {
+                let key = key(at);
+                let hash = self.hash(&key);
+                self.prefetch_hashed(hash);
+                ring[at % AHEAD] = (hash, key);
             }
+        };
+        (0..AHEAD).for_each(|at| ask(&mut ring, at));
+        for at in 0..count {
+            if at + LINK_AHEAD < count {
+                self.prefetch_link(ring[(at + LINK_AHEAD) % AHEAD].0);
+            }
+            let (hash, key) = ring[at % AHEAD];
+            ask(&mut ring, at + AHEAD);
+            each(at, hash, &key);
         }
     }
 }

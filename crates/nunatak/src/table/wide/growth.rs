@@ -1,7 +1,7 @@
 //! The decision when to migrate, and to how many bins.
 
 use super::WideTable;
-use super::index::{Index, Migrating, bins_for};
+use super::index::{Index, Migrating, bins_for, planned_per_bin};
 use super::layout::Layout;
 use crate::error::Error;
 use crate::hash::IdentityCodec;
@@ -9,8 +9,9 @@ use crate::sync::{Backoff, OpPin, Shared};
 use crate::table::dlht::migration::Migration;
 use std::sync::Arc;
 
-/// Below this a full bin is no accident of a random hash, or the bins behind links are left from removed keys.
-const GROWING_ENTRIES_PER_BIN: f64 = 0.6;
+/// An index without bins for links grows if it has so many times the entries that are planned for its bins: random hashes
+/// use all links at 1.2 entries a bin of two slots. With fewer it has lost them to removed keys, or to keys that collide.
+const FULL: f64 = 1.1;
 
 impl<L: Layout> WideTable<L> {
     /// Makes room for an insert that found none in its bin, and no bin for a link: moves the bin to the next index,
@@ -23,29 +24,31 @@ impl<L: Layout> WideTable<L> {
         index: &Index<L>,
         at: usize,
     ) -> Result<(), Error> {
-        let is_root = core::ptr::eq(self.root(pin), index);
         if let Migrating::To(migration) = index.migration() {
-            self.help(pin, index);
             let unit = migration.unit_of::<IdentityCodec>(at);
             // Without memory for the move the bin stays where it is.
-            return match self.move_units(index, migration, unit..unit + 1) {
-                true => Ok(()),
-                false => index.add_links(),
-            };
+            let is_moved = self
+                .help(pin, index)
+                .and_then(|_| self.move_units(index, migration, unit..unit + 1));
+            return is_moved.or_else(|_| index.add_links());
         }
         if self.config.room.must_refuse(|| self.len()) {
             return Err(Error::Full);
         }
-        let entries_per_bin = self.len() as f64 / index.bins() as f64;
-        let is_fixed = self.config.room.is_fixed();
-        if is_root && !is_fixed && entries_per_bin >= GROWING_ENTRIES_PER_BIN {
-            let factor = self.config.growth_factor.unwrap_or(growth_factor(index.bins()));
-            let bins = index.bins().checked_mul(factor);
-            if let Some(bins) = bins
-                && self.start_migration(index, bins).is_ok()
-            {
-                return Ok(());
-            }
+        let bins = index.bins();
+        let new_bins = if self.len() as f64 >= FULL * planned_per_bin::<L>() * bins as f64 {
+            let factor = self.config.growth_factor.unwrap_or(growth_factor(bins));
+            bins.checked_mul(factor).filter(|_| !self.config.room.is_fixed())
+        } else {
+            // A chain keeps its bins, so removed entries leave theirs behind. A copy takes only those that it needs.
+            // If it would need them all again, the keys collide.
+            index.links_suffice_after_copy().then_some(bins)
+        };
+        if core::ptr::eq(self.root(pin), index)
+            && let Some(new_bins) = new_bins
+            && self.start_migration(index, new_bins).is_ok()
+        {
+            return Ok(());
         }
         index.add_links()
     }
@@ -71,6 +74,9 @@ impl<L: Layout> WideTable<L> {
     }
 
     /// Completes the current migration, if there is one.
+    ///
+    /// # Errors
+    /// If memory for it is refused.
     pub(super) fn complete_migration(&self) -> Result<(), Error> {
         let mut backoff = Backoff::new();
         loop {
@@ -79,7 +85,7 @@ impl<L: Layout> WideTable<L> {
             match root.migration() {
                 Migrating::No => return Ok(()),
                 Migrating::Starting => {}
-                Migrating::To(_) => while self.help(&pin, root) {},
+                Migrating::To(_) => while self.help(&pin, root)? {},
             }
             drop(pin);
             // Other threads may have the last units.

@@ -16,9 +16,6 @@ use core::marker::PhantomData;
 use core::ptr;
 use std::sync::Arc;
 
-/// The planned number of entries in a bin when the caller names a capacity, for two slots a bin and for
-/// three.
-const PLANNED: [f64; 4] = [0.0, 0.0, 1.1, 1.7];
 /// Pieces of the memory behind links: each is as large as all before it.
 const PIECES: usize = 40;
 
@@ -33,6 +30,8 @@ pub(super) struct Index<L: Layout> {
     linked: AtomicUsize,
     /// The number that there are.
     linkable: AtomicUsize,
+    /// The number that was taken when this index became the root.
+    linked_at_birth: AtomicUsize,
     first_piece: usize,
     pieces: [AtomicPtr<Slab<Line>>; PIECES],
     adding: Mutex<()>,
@@ -47,9 +46,14 @@ pub(super) enum Migrating<'i, L: Layout> {
     To(&'i Migration<Index<L>>),
 }
 
+/// Returns the planned number of entries in a bin when the caller names a capacity: a tenth of them is then behind links.
+pub(super) const fn planned_per_bin<L: Layout>() -> f64 {
+    if L::SLOTS == 2 { 1.1 } else { 1.7 }
+}
+
 /// Returns the number of bins for so many entries.
 pub(super) fn bins_for<L: Layout>(entries: usize) -> Result<usize, Error> {
-    let bins = entries as f64 / PLANNED[L::SLOTS];
+    let bins = entries as f64 / planned_per_bin::<L>();
     let bins = bins + 2.0 * bins.sqrt();
     // A bin has at most 128 bytes, and pointers are signed.
     if bins >= (isize::MAX as usize / 256) as f64 {
@@ -69,6 +73,7 @@ impl<L: Layout> Index<L> {
             bins,
             linked: AtomicUsize::new(0),
             linkable: AtomicUsize::new(0),
+            linked_at_birth: AtomicUsize::new(0),
             first_piece,
             pieces: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             adding: Mutex::new(()),
@@ -154,11 +159,24 @@ impl<L: Layout> Index<L> {
     #[cold]
     pub(super) fn add_links(&self) -> Result<(), Error> {
         let _adding = self.adding.lock();
+        // Relaxed, here and below: the lock orders additions; a link that is taken meanwhile is asked for again.
         if self.linked.load(Ordering::Relaxed) < self.linkable.load(Ordering::Relaxed) {
             return Ok(());
         }
         let added = self.pieces.iter().position(|piece| piece.load(Ordering::Relaxed).is_null());
         self.add_piece(added.ok_or(Error::CapacityOverflow)?)
+    }
+
+    /// Notes how many bins for links the transfer to this index has taken.
+    pub(super) fn note_birth(&self) {
+        // Relaxed, here and below: it only decides between ways to make room.
+        self.linked_at_birth.store(self.linked.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Whether a copy has free bins for links: at most half of them were taken at birth.
+    pub(super) fn links_suffice_after_copy(&self) -> bool {
+        let linkable = self.linkable.load(Ordering::Relaxed);
+        2 * self.linked_at_birth.load(Ordering::Relaxed) <= linkable
     }
 
     pub(super) fn slots(&self) -> usize {
@@ -219,6 +237,7 @@ impl<L: Layout> Index<L> {
 impl<L: Layout> Drop for Index<L> {
     fn drop(&mut self) {
         for piece in &self.pieces {
+            // Relaxed, here and below: `&mut self`.
             let piece = piece.load(Ordering::Relaxed);
             if !piece.is_null() {
                 // SAFETY: invariant 3: it came from a box. `&mut self` proves that no other thread uses it.

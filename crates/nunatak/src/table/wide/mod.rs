@@ -27,7 +27,8 @@
 //!    An index is freed only when no operation that may have read the root before is running, and no iterator
 //!    or cut holds the index.
 //! 5. No code of the caller's runs in this module: keys are compared as words, and hashed by the map.
-//! 6. A thread that holds a bin waits for nothing, except that a transfer of several bins locks them in order.
+//! 6. A thread that holds a bin waits for nothing but another transfer's allocation of bins for links, and a transfer of
+//!    several bins locks them in order.
 
 mod apply;
 mod find;
@@ -35,6 +36,8 @@ mod growth;
 mod index;
 mod iterate;
 mod layout;
+#[cfg(all(test, not(modelled)))]
+mod tests;
 mod transfer;
 
 pub(crate) use iterate::WideIter;
@@ -44,7 +47,8 @@ use crate::error::Error;
 use crate::hash::{RandomState, post_mix};
 use crate::memory::MemoryUsage;
 use crate::sync::{
-    AtomicPtr, AtomicUsize, Backoff, Mutex, OpPin, Ordering, Registry, Shared, operations_ended,
+    AtomicPtr, AtomicUsize, Backoff, Mutex, OpPin, Ordering, Registry, Shared, is_seldom,
+    operations_ended,
 };
 use crate::table::dlht::Config;
 use core::hash::{BuildHasher, Hasher};
@@ -166,10 +170,8 @@ impl<L: Layout> WideTable<L> {
 
     #[inline(always)]
     fn free_retired_if_any(&self) {
-        // Not at each call, since each attempt costs a barrier on all processors.
-        if self.retired_count.load(Ordering::Relaxed) != 0
-            && self.registry.count::<Shared>(0).is_multiple_of(32)
-        {
+        // Relaxed: a hint. Not at each call, since each attempt costs a barrier on all processors.
+        if self.retired_count.load(Ordering::Relaxed) != 0 && is_seldom::<Shared>(&self.registry) {
             self.free_retired();
         }
     }
@@ -195,6 +197,7 @@ impl<L: Layout> WideTable<L> {
             let mut retired = self.retired.lock();
             let ended = |old: &mut Retired<L>| operations_ended(old.operations, true);
             let free = retired.extract_if(.., ended).collect();
+            // Relaxed: a hint, here and where an index is retired.
             self.retired_count.store(retired.len(), Ordering::Relaxed);
             free
         };
@@ -205,6 +208,7 @@ impl<L: Layout> WideTable<L> {
 
 impl<L: Layout> Drop for WideTable<L> {
     fn drop(&mut self) {
+        // Relaxed: `&mut self`.
         let root = self.root.load(Ordering::Relaxed);
         // SAFETY: the root came from `Arc::into_raw`, and this is the table's share. `&mut self` proves that no
         // operation is running.

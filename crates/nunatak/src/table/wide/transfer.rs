@@ -6,6 +6,7 @@ use super::layout::{
     Bin, Layout, MOVED, Words, first_free, next_version, taken, with_slot_changed, without_entries,
 };
 use super::{Retired, WideTable};
+use crate::error::Error;
 use crate::hash::IdentityCodec;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Ordering, Shared, retire_tag};
@@ -14,47 +15,55 @@ use core::ops::Range;
 use std::sync::Arc;
 
 impl<L: Layout> WideTable<L> {
-    /// Moves one chunk of a migration. Returns false if no chunk is left, or memory is refused.
-    pub(super) fn help(&self, _pin: &OpPin<Shared>, old: &Index<L>) -> bool {
-        let Migrating::To(migration) = old.migration() else { return false };
-        let Some(chunk) = migration.take_chunk() else { return false };
-        self.move_units(old, migration, chunk)
+    /// Moves one chunk of a migration. Returns false if no chunk is left.
+    ///
+    /// # Errors
+    /// If memory for links is refused. What was not moved is left to the next thread that helps.
+    pub(super) fn help(&self, _pin: &OpPin<Shared>, old: &Index<L>) -> Result<bool, Error> {
+        let Migrating::To(migration) = old.migration() else { return Ok(false) };
+        let Some(chunk) = migration.take_chunk() else { return Ok(false) };
+        self.move_units(old, migration, chunk)?;
+        Ok(true)
     }
 
-    /// Moves units, unless other threads do. Returns false if memory is refused.
+    /// Moves units, unless other threads do.
+    ///
+    /// # Errors
+    /// As [`help`](Self::help).
     pub(super) fn move_units(
         &self,
         old: &Index<L>,
         migration: &Migration<Index<L>>,
         units: Range<usize>,
-    ) -> bool {
-        let (mut moved, mut left) = (0, units);
+    ) -> Result<(), Error> {
+        let mut moved = 0;
         let mut feeders = Vec::new();
-        while let Some(unit) = left.next() {
+        let mut result = Ok(());
+        for unit in units.clone() {
             match self.move_unit(old, migration, unit, &mut feeders) {
-                Some(by_this_thread) => moved += usize::from(by_this_thread),
-                None => {
-                    migration.leave(unit..left.end);
+                Ok(by_this_thread) => moved += usize::from(by_this_thread),
+                Err(error) => {
+                    migration.leave(unit..units.end);
+                    result = Err(error);
                     break;
                 }
             }
         }
-        let is_all = left.is_empty();
         if migration.moved(moved) {
             self.finish(old, migration);
         }
-        is_all
+        result
     }
 
     /// Moves a unit: one old bin that becomes several, or several that become one. Returns whether this thread
-    /// has moved it; `None` if memory is refused.
+    /// has moved it.
     fn move_unit<'i>(
         &self,
         old: &'i Index<L>,
         migration: &Migration<Index<L>>,
         unit: usize,
         feeders: &mut Vec<Held<'i, L>>,
-    ) -> Option<bool> {
+    ) -> Result<bool, Error> {
         for at in migration.bins_of::<IdentityCodec>(unit) {
             let mut backoff = Backoff::new();
             loop {
@@ -64,46 +73,42 @@ impl<L: Layout> WideTable<L> {
                         break;
                     }
                     // The first bin of a unit is locked first: if it has moved, the unit has.
-                    Locking::Moved => return Some(false),
+                    Locking::Moved => return Ok(false),
                     Locking::Wait => backoff.wait(),
                 }
             }
         }
         let target = &*migration.target;
-        let is_copied = feeders.iter().all(|held| self.copy(old, held, target));
-        if !is_copied {
+        if let Err(error) = feeders.iter().try_for_each(|held| self.copy(old, held, target)) {
             // No other thread can reach the unit's bins (invariant 3).
             let factor = target.bins() / old.bins();
             let news =
                 if factor == 0 { unit..unit + 1 } else { unit * factor..(unit + 1) * factor };
             news.for_each(|at| empty(target, target.bin(at)));
             feeders.drain(..).for_each(Held::unlock);
-            return None;
+            return Err(error);
         }
         for held in feeders.drain(..) {
             let header = held.header | if seeded(Bug::WideNotMarkedMoved) { 0 } else { MOVED };
             held.publish(header);
         }
-        Some(true)
+        Ok(true)
     }
 
-    /// Stores the entries of an old bin in bins that no other thread can reach. Returns false if memory is
-    /// refused.
-    fn copy(&self, old: &Index<L>, held: &Held<'_, L>, target: &Index<L>) -> bool {
+    /// Stores the entries of an old bin in bins that no other thread can reach.
+    fn copy(&self, old: &Index<L>, held: &Held<'_, L>, target: &Index<L>) -> Result<(), Error> {
         let mut bin = held.bin;
         let mut header = held.header;
         loop {
             for slot in taken::<L>(header) {
                 let (key, value) = (bin.key(slot), bin.value(slot));
                 let at = target.place(self.hash(&key));
-                if !store_unshared(target, target.bin(at), &key, &value) {
-                    return false;
-                }
+                store_unshared(target, target.bin(at), &key, &value)?;
             }
             if seeded(Bug::WideLinksNotMoved) {
-                return true;
+                return Ok(());
             }
-            let Some(behind) = old.behind(bin) else { return true };
+            let Some(behind) = old.behind(bin) else { return Ok(()) };
             bin = behind;
             header = bin.header().load(Ordering::Relaxed);
         }
@@ -111,6 +116,7 @@ impl<L: Layout> WideTable<L> {
 
     /// Makes the next index the root, after the last bin has moved.
     fn finish(&self, old: &Index<L>, migration: &Migration<Index<L>>) {
+        migration.target.note_birth();
         let target = Arc::into_raw(Arc::clone(&migration.target)).cast_mut();
         // Release: a thread that reads the root finds every bin moved. The swap returns the pointer that `Arc`
         // made; one made from the reference may not touch the counts of the `Arc`.
@@ -126,26 +132,24 @@ impl<L: Layout> WideTable<L> {
     }
 }
 
-/// Stores an entry in a bin that no other thread can reach. Returns false if memory is refused.
+/// Stores an entry in a bin that no other thread can reach.
 fn store_unshared<L: Layout>(
     index: &Index<L>,
     bin: Bin<'_, L>,
     key: &Words,
     value: &Words,
-) -> bool {
+) -> Result<(), Error> {
     // Relaxed, here and below: the header of the old bin publishes the words.
     let header = bin.header().load(Ordering::Relaxed);
     if let Some(slot) = first_free::<L>(header) {
         bin.set(slot, key, value);
         bin.header().store(next_version(with_slot_changed(header, slot)), Ordering::Relaxed);
-        return true;
+        return Ok(());
     }
     while !set_behind(index, bin, key, value) {
-        if index.add_links().is_err() {
-            return false;
-        }
+        index.add_links()?;
     }
-    true
+    Ok(())
 }
 
 /// Empties a chain that no other thread can reach.
