@@ -2,7 +2,9 @@
 //! for the process.
 #![cfg(all(target_os = "linux", not(modelled)))]
 
-use nunatak::{DlhtMap, IcebergMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap};
+use nunatak::{
+    DlhtMap, DlhtWideMap, Error, IcebergMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
+};
 
 /// Limits the address space to the present use and `more` bytes; removes the limit if `None`.
 fn limit_address_space(more: Option<u64>) {
@@ -17,6 +19,7 @@ fn limit_address_space(more: Option<u64>) {
 #[test]
 fn maps_that_may_not_grow_keep_everything_and_grow_later() {
     dlht();
+    wide();
     iceberg();
     pea();
     pea_multi();
@@ -220,4 +223,41 @@ fn dlht() {
     assert_eq!(map.stats().delegated_bins, 0);
     assert!((1000..keys).all(|key| map.get(&key) == Some(!key)));
     assert!((0..1000).all(|key| map.get(&key) == Some(key)));
+}
+
+/// More bins for links are made until these are refused, too. Then a new key is an error.
+fn wide() {
+    const CAPACITY: u64 = 1 << 20;
+    let map: DlhtWideMap<u64, (u64, u64)> = DlhtWideMap::with_capacity(CAPACITY as usize);
+    let bins = map.stats().bins;
+    // Its next size is four times 75 MB.
+    limit_address_space(Some(64 << 20));
+    let first_refused = (0..100 * CAPACITY)
+        .find(|&key| match map.insert_within_capacity(key, (key, !key)) {
+            Ok(before) => {
+                assert_eq!(before, None);
+                false
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+                true
+            }
+        })
+        .expect("the limit is reached");
+    let keys = map.len() as u64;
+    assert_eq!((keys, map.stats().bins), (first_refused, bins));
+    assert!(keys > CAPACITY, "{keys}");
+    assert!(map.reserve(100 * CAPACITY as usize).is_err());
+    assert!((0..keys).all(|key| map.get(&key) == Some((key, !key))));
+    for key in 0..1000 {
+        assert_eq!(map.remove(&key), Some((key, !key)));
+        assert_eq!(map.insert_within_capacity(key, (key, key)), Ok(None));
+    }
+
+    limit_address_space(None);
+    map.reserve(2 * keys as usize).unwrap();
+    assert!(map.stats().bins > bins);
+    assert_eq!(map.insert(first_refused, (1, 2)), None);
+    assert!((1000..keys).all(|key| map.get(&key) == Some((key, !key))));
+    assert!((0..1000).all(|key| map.get(&key) == Some((key, key))));
 }
