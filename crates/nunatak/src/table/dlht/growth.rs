@@ -4,6 +4,7 @@ use super::apply::Detour;
 use super::index::{Index, Migrating, bins_for};
 use super::layout::{Header, SLOTS};
 use super::migration::Migration;
+use super::sizes::{grown, growth_factor, shrunk};
 use super::{Step, Table};
 use crate::error::Error;
 use crate::hash::HashCodec;
@@ -21,10 +22,7 @@ impl<P: HashCodec, Y: Mode> Resizing for Table<P, Y> {
     fn reserve(&self, additional: usize) -> Result<(), Error> {
         let keys = self.keys().checked_add(additional).ok_or(Error::CapacityOverflow)?;
         let wanted = bins_for(keys)?;
-        self.migrate_to(|bins| {
-            let factor = wanted.div_ceil(bins);
-            (factor > 1).then(|| bins.saturating_mul(factor))
-        })?;
+        self.migrate_to(|bins| grown(bins, wanted))?;
         Ok(())
     }
 
@@ -32,11 +30,7 @@ impl<P: HashCodec, Y: Mode> Resizing for Table<P, Y> {
     fn shrink_to_fit(&self) -> Result<(), Error> {
         while self.migrate_to(|bins| {
             let wanted = bins_for(self.keys()).unwrap_or(usize::MAX);
-            // The factors are small, because one thread holds all bins of a unit.
-            [8, 6, 5, 4, 3, 2]
-                .into_iter()
-                .find(|factor| bins.is_multiple_of(2 * factor) && bins / factor >= wanted)
-                .map(|factor| bins / factor)
+            shrunk(bins, wanted)
         })? {}
         self.free_retired_soon();
         Ok(())
@@ -44,13 +38,9 @@ impl<P: HashCodec, Y: Mode> Resizing for Table<P, Y> {
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
-    /// Returns the factor of the paper (section 3.2.5): 8, 4 or 2, by size.
+    /// Returns the factor of the options, or that of the paper.
     fn growth_factor(&self, bins: usize) -> usize {
-        self.config.growth_factor.unwrap_or(match bins {
-            0..4096 => 8,
-            4096..4_194_304 => 4,
-            _ => 2,
-        })
+        self.config.growth_factor.unwrap_or_else(|| growth_factor(bins))
     }
 
     /// Makes room for an insert that found no free slot, or no link for it.

@@ -13,6 +13,7 @@ use super::layout::{
 };
 use super::migration::Migration;
 use super::overflow::Overflow;
+use super::sizes;
 use super::tags::Ways;
 use crate::error::Error;
 use crate::hash::HashCodec;
@@ -29,20 +30,9 @@ const MIN_GROUP_HALVES: usize = 8;
 /// have room in their first bucket; even an unlucky group has links for all others.
 const PLANNED_KEYS_PER_BIN: f64 = 1.5;
 
-/// Returns the number of bins of an index for so many keys: enough that a random hash does not use
-/// all links.
+/// Returns the number of bins of an index for so many keys.
 pub(super) fn bins_for(keys: usize) -> Result<usize, Error> {
-    // Small indexes vary more: four standard deviations of slack.
-    let bins = keys as f64 / PLANNED_KEYS_PER_BIN;
-    let bins = bins + 2.0 * bins.sqrt();
-    // A bin is 64 bytes, and pointers are signed.
-    if bins >= (isize::MAX as usize / 128) as f64 {
-        return Err(Error::CapacityOverflow);
-    }
-    // A power of two divides the number of bins, so that the index can shrink by that factor. This
-    // costs at most a sixty-fourth of the bins.
-    let bins = (bins as usize).max(2);
-    Ok(bins.next_multiple_of((bins.next_power_of_two() / 64).max(2)))
+    sizes::bins_for(keys, PLANNED_KEYS_PER_BIN)
 }
 
 #[derive(Debug)]

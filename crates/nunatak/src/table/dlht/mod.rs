@@ -75,6 +75,7 @@ mod probe;
 mod removal;
 mod retired;
 mod shadow;
+pub(super) mod sizes;
 mod snapshot;
 mod stats;
 mod tags;

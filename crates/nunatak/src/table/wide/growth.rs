@@ -1,12 +1,13 @@
 //! The decision when to migrate, and to how many bins.
 
 use super::WideTable;
-use super::index::{Index, Migrating, bins_for, planned_per_bin};
+use super::index::{Index, Migrating, planned_per_bin};
 use super::layout::Layout;
 use crate::error::Error;
 use crate::hash::IdentityCodec;
 use crate::sync::{Backoff, OpPin, Shared};
 use crate::table::dlht::migration::Migration;
+use crate::table::dlht::sizes::{bins_for, grown, growth_factor, shrunk};
 use std::sync::Arc;
 
 /// An index without bins for links grows if it has so many times the entries that are planned for its bins: random hashes
@@ -95,23 +96,16 @@ impl<L: Layout> WideTable<L> {
 
     pub(crate) fn reserve(&self, additional: usize) -> Result<(), Error> {
         let entries = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
-        let wanted = bins_for::<L>(entries)?;
-        self.migrate_to(|bins| {
-            let factor = wanted.div_ceil(bins);
-            (factor > 1).then(|| bins.saturating_mul(factor))
-        })?;
+        let wanted = bins_for(entries, planned_per_bin::<L>())?;
+        self.migrate_to(|bins| grown(bins, wanted))?;
         Ok(())
     }
 
     /// Divides the number of bins by as much as the number of entries allows.
     pub(crate) fn shrink_to_fit(&self) -> Result<(), Error> {
         while self.migrate_to(|bins| {
-            let wanted = bins_for::<L>(self.len()).unwrap_or(usize::MAX);
-            // The factors are small, because one thread holds all bins of a unit.
-            [8, 6, 5, 4, 3, 2]
-                .into_iter()
-                .find(|factor| bins.is_multiple_of(2 * factor) && bins / factor >= wanted)
-                .map(|factor| bins / factor)
+            let wanted = bins_for(self.len(), planned_per_bin::<L>()).unwrap_or(usize::MAX);
+            shrunk(bins, wanted)
         })? {}
         self.free_retired_soon();
         Ok(())
@@ -131,14 +125,5 @@ impl<L: Layout> WideTable<L> {
                 return Ok(true);
             }
         }
-    }
-}
-
-/// Returns the factor of the paper (section 3.2.5): 8, 4 or 2, by size.
-fn growth_factor(bins: usize) -> usize {
-    match bins {
-        0..4096 => 8,
-        4096..4_194_304 => 4,
-        _ => 2,
     }
 }

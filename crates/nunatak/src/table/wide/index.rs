@@ -51,18 +51,6 @@ pub(super) const fn planned_per_bin<L: Layout>() -> f64 {
     if L::SLOTS == 2 { 1.1 } else { 1.7 }
 }
 
-/// Returns the number of bins for so many entries.
-pub(super) fn bins_for<L: Layout>(entries: usize) -> Result<usize, Error> {
-    let bins = entries as f64 / planned_per_bin::<L>();
-    let bins = bins + 2.0 * bins.sqrt();
-    // A bin has at most 128 bytes, and pointers are signed.
-    if bins >= (isize::MAX as usize / 256) as f64 {
-        return Err(Error::CapacityOverflow);
-    }
-    let bins = (bins as usize).max(2);
-    Ok(bins.next_multiple_of((bins.next_power_of_two() / 64).max(2)))
-}
-
 impl<L: Layout> Index<L> {
     /// Makes an index of so many bins, with one bin behind a link for `bins_per_link` until more are needed.
     pub(super) fn new(bins: usize, bins_per_link: usize) -> Result<Self, Error> {

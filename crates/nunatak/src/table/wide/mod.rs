@@ -50,9 +50,9 @@ use crate::sync::{
     AtomicPtr, AtomicUsize, Backoff, Mutex, OpPin, Ordering, Registry, Shared, is_seldom,
     operations_ended,
 };
-use crate::table::dlht::Config;
+use crate::table::dlht::{Config, sizes::bins_for};
 use core::hash::{BuildHasher, Hasher};
-use index::{Index, bins_for};
+use index::{Index, planned_per_bin};
 use std::sync::Arc;
 
 /// Long enough for other threads to be scheduled, too short to be noticed.
@@ -87,7 +87,7 @@ pub(crate) struct WideTable<L: Layout> {
 
 impl<L: Layout> WideTable<L> {
     pub(crate) fn new(hasher: RandomState, config: Config, capacity: usize) -> Result<Self, Error> {
-        let bins = config.initial_bins.max(bins_for::<L>(capacity)?);
+        let bins = config.initial_bins.max(bins_for(capacity, planned_per_bin::<L>())?);
         let index = Arc::new(Index::new(bins, config.bins_per_link)?);
         Ok(Self {
             root: AtomicPtr::new(Arc::into_raw(index).cast_mut()),
