@@ -33,6 +33,7 @@ macro_rules! tell {
 
 mod acl;
 mod ages;
+mod certificate;
 mod clients;
 mod cluster;
 mod commands;
@@ -60,6 +61,7 @@ mod stats;
 mod store;
 mod timing;
 mod tls;
+mod watched;
 
 pub use cluster::manage::{ClusterCommand, Reach};
 pub use config::{AuthClients, Config, Durability, Policy, Port};

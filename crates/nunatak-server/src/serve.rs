@@ -17,7 +17,7 @@ use crate::store::databases;
 #[cfg(target_os = "linux")]
 use crate::store::file::FileError;
 use crate::store::space::Space;
-use crate::tls;
+use crate::tls::Tls;
 use clap::Parser;
 use mio::net::{TcpListener, UnixListener};
 use std::ffi::OsString;
@@ -266,17 +266,16 @@ impl Server {
                 return Err(ServeError::Readable(address));
             }
         }
-        let (tls, node_tls) = (tls::configure(&config)?, tls::between_nodes(&config)?);
-        let primary_tls = tls::to_primary(&config)?;
-        let http_tls = tls.clone().filter(|_| config.http_tls);
+        let tls = Tls::configure(&config)?;
+        let http_tls = tls.server.clone().filter(|_| config.http_tls);
         let access = Access { tls: http_tls, knows_clients: config.knows_readers() };
         let tcp = port.map(|port| listen(SocketAddr::new(ip, port))).transpose()?;
-        let tls = tls.zip(tls_port).map(|(config, port)| {
+        let secure = tls.server.zip(tls_port).map(|(config, port)| {
             let (socket, address) = listen(SocketAddr::new(ip, port))?;
             Ok((TlsListener { socket, config }, address))
         });
         let (tcp, address) = tcp.unzip();
-        let (tls, tls_address) = tls.transpose()?.unzip();
+        let (secure, tls_address) = secure.transpose()?.unzip();
         let unix = config.unixsocket.as_ref().map(UnixListener::bind).transpose();
         let unix = unix.map_err(io_error("can't listen on the Unix socket"))?;
         let cluster = cluster(&config)?;
@@ -293,15 +292,21 @@ impl Server {
             ServeError::Data(databases::path_of(&path, db), error)
         })?;
         let primary = config.replicaof.as_deref().and_then(Target::parse);
-        let shared = Arc::new(Shared::new(store, settings, acl, (cluster, node_tls), primary));
-        let link = Link::new(&shared, primary_tls);
+        let shared = Arc::new(Shared::new(
+            store,
+            settings,
+            acl,
+            (cluster, tls.nodes, tls.certificate),
+            primary,
+        ));
+        let link = Link::new(&shared, tls.primary);
         let link = link.map_err(io_error("can't make the thread of a replica"))?;
         let workers: io::Result<Vec<Worker>> =
             (0..threads).map(|_| Worker::new(Arc::clone(&shared))).collect();
         let mut workers = workers.map_err(io_error("can't make a thread's poll"))?;
         let inboxes = workers.iter().map(Worker::inbox).collect();
         workers[0]
-            .listen(Listeners { tcp, tls, unix }, inboxes)
+            .listen(Listeners { tcp, tls: secure, unix }, inboxes)
             .map_err(io_error("can't wait for connections"))?;
         let mut endpoints = Vec::new();
         let mut serve = |address: Option<SocketAddr>, content: Content, what| {

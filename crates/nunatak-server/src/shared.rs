@@ -2,6 +2,7 @@
 
 use crate::acl::Acl;
 use crate::ages::Ages;
+use crate::certificate::OwnCertificate;
 use crate::clients::Clients;
 use crate::cluster::Cluster;
 use crate::config::Policy;
@@ -86,6 +87,8 @@ pub(crate) struct Shared {
     pub(crate) replica: Replica,
     /// How other nodes are reached, if by TLS.
     pub(crate) node_tls: Option<Arc<ClientConfig>>,
+    /// What the server shows in sessions of TLS.
+    pub(crate) certificate: Option<Arc<OwnCertificate>>,
     pub(crate) counters: Counters,
     pub(crate) stats: Stats,
     pub(crate) slow_log: SlowLog,
@@ -116,7 +119,11 @@ impl Shared {
         store: Store,
         settings: Settings,
         acl: Acl,
-        (cluster, node_tls): (Option<Cluster>, Option<Arc<ClientConfig>>),
+        (cluster, node_tls, certificate): (
+            Option<Cluster>,
+            Option<Arc<ClientConfig>>,
+            Option<Arc<OwnCertificate>>,
+        ),
         primary: Option<Target>,
     ) -> Self {
         let started = now().as_secs();
@@ -127,6 +134,7 @@ impl Shared {
             acl,
             cluster,
             node_tls,
+            certificate,
             counters: Counters::default(),
             stats: Stats::default(),
             slow_log: SlowLog::default(),

@@ -2,6 +2,7 @@
 
 use super::change_file;
 use super::map::{Node, SlotMap, parse_range, show_range};
+use crate::certificate::OwnCertificate;
 use crate::protocol::client::{Answer, Connection, encode};
 use crate::tls;
 use clap::{Args, Subcommand};
@@ -147,7 +148,9 @@ impl Reach {
     fn connect(&self, node: &Node) -> Done<Connection> {
         let named = |error: io::Error| format!("{} at {}: {error}", node.name, node.address());
         let own = self.cert.as_deref().zip(self.key.as_deref());
-        let tls = self.cacert.as_deref().map(|ca_file| tls::client(ca_file, own)).transpose()?;
+        let own = own.map(|(cert, key)| OwnCertificate::read(cert, key)).transpose()?;
+        let tls =
+            self.cacert.as_deref().map(|ca_file| tls::client(ca_file, own.clone())).transpose()?;
         let connection = Connection::open(&node.host, node.port, PATIENCE, tls.as_ref());
         let mut connection = connection.map_err(named)?;
         if !self.password.is_empty() {

@@ -12,6 +12,7 @@ pub(crate) mod manage;
 pub(crate) mod map;
 pub(crate) mod slot;
 
+use crate::watched::Watched;
 use map::{MapError, Node, Place, SlotMap};
 use parking_lot::{Mutex, RwLock};
 use slot::SLOTS;
@@ -21,7 +22,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::time::SystemTime;
 
 /// What this node does with the keys of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,23 +86,6 @@ impl From<MapError> for ClusterError {
     }
 }
 
-/// When a file was changed, and its length; `None` if it can't be seen.
-type Stamp = Option<(Option<SystemTime>, u64)>;
-
-fn stamp(path: &Path) -> Stamp {
-    let metadata = fs::metadata(path).ok()?;
-    Some((metadata.modified().ok(), metadata.len()))
-}
-
-/// What is known of the file.
-#[derive(Debug, Default)]
-struct Watched {
-    /// As it was at the last look.
-    seen: Stamp,
-    /// As it was read.
-    read: Stamp,
-}
-
 /// The cluster, as one of its nodes sees it.
 #[derive(Debug)]
 pub(crate) struct Cluster {
@@ -112,7 +95,7 @@ pub(crate) struct Cluster {
     map: RwLock<Arc<SlotMap>>,
     states: Box<[AtomicU8]>,
     /// Locked while the map changes.
-    watched: Mutex<Watched>,
+    watched: Mutex<Watched<1>>,
     /// How many maps there have been.
     pub(crate) epoch: AtomicU64,
 }
@@ -125,12 +108,11 @@ impl Cluster {
             name: name.into(),
             map: RwLock::new(Arc::new(SlotMap::parse("")?)),
             states: (0..SLOTS).map(|_| AtomicU8::new(State::Elsewhere as u8)).collect(),
-            watched: Mutex::default(),
+            // Before the file is read: a change meanwhile is seen later.
+            watched: Mutex::new(Watched::new([path])),
             epoch: AtomicU64::new(0),
         };
-        let now = stamp(path);
         cluster.apply(SlotMap::parse(&fs::read_to_string(path)?)?)?;
-        *cluster.watched.lock() = Watched { seen: now, read: now };
         Ok(cluster)
     }
 
@@ -143,17 +125,12 @@ impl Cluster {
         map.find(&self.name)
     }
 
-    /// Reads the file again if it was changed before the last look, and not since: whoever writes it may need
-    /// some time. Returns whether it was read.
+    /// Reads the file again if it has changed. Returns whether it was read. A file that is wrong is told once.
     pub(crate) fn reload(&self) -> Result<bool, ClusterError> {
         let mut watched = self.watched.lock();
-        let now = stamp(&self.path);
-        let is_still = std::mem::replace(&mut watched.seen, now) == now;
-        if watched.read == now || !is_still {
+        if !watched.has_changed([&self.path]) {
             return Ok(false);
         }
-        // A file that is wrong is told once.
-        watched.read = now;
         self.apply(SlotMap::parse(&fs::read_to_string(&self.path)?)?)?;
         Ok(true)
     }
@@ -178,7 +155,7 @@ impl Cluster {
     ) -> Result<(), ClusterError> {
         let mut watched = self.watched.lock();
         let map = change_file(&self.path, change)?;
-        watched.read = stamp(&self.path);
+        watched.have_been_written([&self.path]);
         self.apply(map)
     }
 

@@ -1,4 +1,4 @@
-//! The thread that serves nobody: it removes expired keys and makes backups.
+//! The thread that serves nobody: it removes expired keys, makes backups, and reads files again that have changed.
 
 use crate::shared::{Shared, now};
 use crate::store::record::Record;
@@ -33,6 +33,11 @@ pub(crate) fn run(shared: &Shared) {
             && let Err(error) = cluster.reload()
         {
             tell!("the map of slots is as before: {error}");
+        }
+        match shared.certificate.as_ref().map(|certificate| certificate.reload()) {
+            Some(Ok(true)) => tell!("the certificate has changed, and new connections get it"),
+            Some(Err(error)) => tell!("the certificate is as before: {error}"),
+            Some(Ok(false)) | None => {}
         }
         let (begin, mut seen, mut expired, mut ends) = (Instant::now(), 1, 0, 0);
         // At most once around.

@@ -446,6 +446,49 @@ fn options_are_told_but_not_changed() {
     assert!(client.line("CLIENT INFO").contains(&format!("addr={own} ")));
 }
 
+/// Returns the certificate that the server shows to a new client.
+fn shown(files: &Files, local: &Local) -> Vec<u8> {
+    let mut stream = connect(files.trusting("ca.pem", None), address(local));
+    stream.write_all(&encode(&["PING"])).expect("a handshake");
+    let chain = stream.conn.peer_certificates().expect("a handshake");
+    chain[0].as_ref().to_vec()
+}
+
+/// A renewed certificate is shown to new clients. Connections go on, and so does the old certificate while the files are
+/// wrong.
+#[test]
+fn a_changed_certificate_is_read_again() {
+    let files = Files::new();
+    let local = files.start(&[]);
+    let mut client = files.client(&local);
+    let certificate = |name: &str| {
+        CertificateDer::from_pem_file(files.path(name)).expect("a certificate").as_ref().to_vec()
+    };
+    let (before, renewed) = (certificate("server.pem"), certificate("client.pem"));
+    assert_eq!(shown(&files, &local), before);
+    let replace = |from: &str, to: &str| {
+        fs::copy(files.path(from), files.path("new")).expect("a copy");
+        fs::rename(files.path("new"), files.path(to)).expect("the file");
+    };
+    let looks_twice = || std::thread::sleep(Duration::from_millis(700));
+    replace("client.pem", "server.pem");
+    looks_twice();
+    assert_eq!(shown(&files, &local), before, "the key belongs to the other one");
+    replace("client.key", "server.key");
+    let began = Instant::now();
+    while shown(&files, &local) != renewed {
+        assert!(began.elapsed() < PATIENCE, "the certificate is not read again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    fs::write(files.path("server.key"), "").expect("a file");
+    looks_twice();
+    assert_eq!(shown(&files, &local), renewed);
+    fs::remove_file(files.path("server.pem")).expect("a file");
+    looks_twice();
+    assert_eq!(shown(&files, &local), renewed);
+    assert_eq!(client.line("PING"), "+PONG");
+}
+
 /// Tries to make a server, and returns the error.
 fn refused(flags: &[&str]) -> ServeError {
     let flags = ["test"].into_iter().chain(flags.iter().copied());
