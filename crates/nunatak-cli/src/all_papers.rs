@@ -89,7 +89,7 @@ pub(crate) fn runs(args: &PapersArgs) -> Vec<(String, Settings)> {
 mod tests {
     use super::*;
     use crate::cli::BenchCommand;
-    use crate::experiments::choice::Experiment;
+    use crate::experiment::choice::Experiment;
     use clap::ValueEnum as _;
 
     fn args(items: &str) -> PapersArgs {

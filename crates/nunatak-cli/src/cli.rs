@@ -1,6 +1,8 @@
 //! The command line, and the settings that it gives.
 
-use crate::experiments::choice::{Experiment, Options};
+use crate::experiment::choice::Experiment;
+#[cfg(feature = "experiments")]
+use crate::experiments::options::Options;
 use crate::measurement::Measurement;
 use crate::medium::{Level, Medium};
 use crate::named::Named as _;
@@ -200,6 +202,7 @@ pub(crate) struct BenchArgs {
     pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) medium: Medium,
+    #[cfg(feature = "experiments")]
     #[command(flatten)]
     pub(crate) options: Options,
 }
@@ -296,6 +299,7 @@ impl BenchArgs {
                 chosen(&self.workloads(), &[])
             },
             experiments: chosen(&self.experiments(), &[]),
+            #[cfg(feature = "experiments")]
             options: self.options.clone(),
             medium: self.medium.clone(),
             maps: chosen(&self.maps, &MapName::COMPARED),

@@ -4,7 +4,7 @@
 //! gives for its figures. A value says whether it depends on the machine, and, if a command measures
 //! the same here, where in a run it stands.
 
-use crate::experiments::figure::{Figure, Point};
+use crate::experiment::figure::{Figure, Point};
 use crate::report::format::number;
 use crate::report::{PERCENTILES, Report, Row};
 use comfy_table::Cell;
@@ -289,7 +289,7 @@ fn places() -> Vec<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::choice::Experiment;
+    use crate::experiment::choice::Experiment;
     use crate::named::Named as _;
     use crate::report::tests::example;
     use crate::targets::MapName;

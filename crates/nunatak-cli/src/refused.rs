@@ -1,6 +1,6 @@
 //! Which workloads and experiments a level of durability, or an emulated latency, says something about.
 
-use crate::experiments::choice::Experiment;
+use crate::experiment::choice::Experiment;
 use crate::medium::Level;
 use crate::named::Named as _;
 use crate::settings::Settings;

@@ -1,6 +1,8 @@
 //! The settings of a run, after defaults are filled in.
 
-use crate::experiments::choice::{Experiment, Options};
+use crate::experiment::choice::Experiment;
+#[cfg(feature = "experiments")]
+use crate::experiments::options::Options;
 use crate::keys::{Indices, KeySpace, Popularity, Random, ZipfSamples};
 use crate::medium::Medium;
 use crate::targets::MapName;
@@ -27,6 +29,7 @@ pub(crate) enum KeyOrder {
 pub(crate) struct Settings {
     pub(crate) workloads: Vec<Workload>,
     pub(crate) experiments: Vec<Experiment>,
+    #[cfg(feature = "experiments")]
     pub(crate) options: Options,
     pub(crate) medium: Medium,
     pub(crate) maps: Vec<MapName>,

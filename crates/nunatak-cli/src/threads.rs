@@ -48,20 +48,25 @@ impl Worker<'_> {
     /// Warms up, waits for the other threads, then repeats `block` for `time`. `block` returns how
     /// many operations it did.
     pub(crate) fn repeat(&self, time: Duration, mut block: impl FnMut() -> u64) -> Span {
-        let warm = Instant::now();
-        while warm.elapsed() < time / 5 {
-            block();
-        }
-        self.once(|| {
+        let mut span = None;
+        // Both phases by one loop: `block` is compiled once.
+        for (time, is_measured) in [(time / 5, false), (time, true)] {
+            if is_measured {
+                self.together.wait();
+            }
             let start = Instant::now();
             let mut operations = 0;
             while start.elapsed() < time {
                 operations += block();
             }
-            operations
-        })
+            span = Some(Span { start, end: Instant::now(), operations });
+        }
+        span.expect("two phases")
     }
 }
+
+/// What each thread of a measurement does.
+type Work<'w> = dyn Fn(&Worker<'_>) -> Result<Span, CheckFailed> + Sync + 'w;
 
 /// Runs `work` on `threads` threads, each pinned to a core, and returns the millions of operations
 /// a second: the operations of all threads, over the time from the first start to the last end.
@@ -71,12 +76,17 @@ pub(crate) fn throughput<F>(threads: usize, work: F) -> Result<f64, CheckFailed>
 where
     F: Fn(&Worker<'_>) -> Result<Span, CheckFailed> + Sync,
 {
+    throughput_of(threads, &work)
+}
+
+/// The threads are compiled once, and not for each of six hundred pairs of a workload and a map.
+fn throughput_of(threads: usize, work: &Work<'_>) -> Result<f64, CheckFailed> {
     let together = Barrier::new(threads);
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     let spans = std::thread::scope(|scope| {
         let spawn = |number: usize| {
             let core = cores.get(number % cores.len().max(1)).copied();
-            let (work, together) = (&work, &together);
+            let together = &together;
             scope.spawn(move || {
                 // If the system forbids pinning, it places the thread itself.
                 core.map(core_affinity::set_for_current);

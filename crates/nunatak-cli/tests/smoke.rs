@@ -129,6 +129,7 @@ fn everything_is_measured_and_reported() {
 
 /// Experiments with other kinds of maps and with options of their own write the same files.
 #[test]
+#[cfg(feature = "experiments")]
 fn experiments_are_measured_and_reported() {
     let directory = directory("experiments");
     fs::write(directory.join("edges"), "1 2\n1 3\n2 1\n").expect("edges");
@@ -159,7 +160,7 @@ fn experiments_are_measured_and_reported() {
 }
 
 /// Runs `nunatak bench` in a new directory and returns the JSON of the run.
-#[cfg(durable)]
+#[cfg(all(durable, feature = "experiments"))]
 fn run_of(name: &str, command: &str) -> serde_json::Value {
     let directory = directory(name);
     let command = format!("bench {command} --json run.json");
@@ -171,7 +172,7 @@ fn run_of(name: &str, command: &str) -> serde_json::Value {
 /// A file of a killed process is opened as one, and gets restore it part by part. One that was
 /// closed needs no restoring. (The experiment itself checks that no item is lost.)
 #[test]
-#[cfg(durable)]
+#[cfg(all(durable, feature = "experiments"))]
 fn maps_of_killed_processes_are_opened() {
     let items = "--repetitions 1 --after-kill-items 3000,40000";
     let json = run_of("after-kill", &format!("after-kill {items}"));
@@ -194,7 +195,7 @@ fn maps_of_killed_processes_are_opened() {
 /// Everything that the papers measure runs, agrees with them where the machine does not matter, and makes
 /// a folder of pages.
 #[test]
-#[cfg(durable)]
+#[cfg(all(durable, feature = "experiments"))]
 fn the_papers_are_run_and_compared() {
     let directory = directory("papers");
     let command =
@@ -279,7 +280,7 @@ fn gets_wait_for_memory_that_is_farther_away() {
 
 /// The writes of a map of each kind do not depend on the machine.
 #[test]
-#[cfg(durable)]
+#[cfg(all(durable, feature = "experiments"))]
 fn writes_are_counted() {
     let directory = directory("accounting");
     let command = "bench accounting --items 1000 --milliseconds 1 --repetitions 1 --threads 1 \

@@ -1,6 +1,6 @@
 //! Sequential against random access, by the size of a group: figure 2 of TurboHash, in RAM.
 
-use super::figure::Figure;
+use crate::experiment::figure::Figure;
 use crate::probe::Probe;
 use crate::settings::Settings;
 use crate::statistics::Summary;

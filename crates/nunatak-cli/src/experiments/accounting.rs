@@ -4,8 +4,8 @@
 //! Each operation runs on a map in simulated persistent memory, which records every store, flush
 //! and fence. The library counts lines that are read, if built with the feature `accounting`.
 
-use super::choice::AccountingOptions;
-use super::figure::Figure;
+use super::options::AccountingOptions;
+use crate::experiment::figure::Figure;
 use crate::medium::DeviceLatency;
 use crate::named::Named as _;
 use crate::settings::Settings;

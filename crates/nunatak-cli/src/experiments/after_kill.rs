@@ -6,7 +6,7 @@
 //! part of it, so a second file of the same kind is opened to be restored as a whole. (A copy of the
 //! first would not do: it counts as one of a power cut, which loses what was not synced.)
 
-use super::figure::Figure;
+use crate::experiment::figure::Figure;
 use crate::keys::{KeySpace, Random, value_of};
 use crate::medium::Medium;
 use crate::process::{self, Request as _};

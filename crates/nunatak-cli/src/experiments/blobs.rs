@@ -1,10 +1,10 @@
 //! Keys and values that are byte strings, like the 30-byte items of TurboHash's figures 6 to 9.
 
-use super::figure::Figure;
 use super::phases::{bytes_per_item, measure_all};
 use super::strings::{Request, rows};
 use super::subjects::{Boxed, Peer, RamBlobs, Subject, is_string};
 use crate::backing::back_free_memory;
+use crate::experiment::figure::Figure;
 use crate::keys::{KeySpace, Random};
 use crate::machine::resident_bytes;
 use crate::settings::Settings;

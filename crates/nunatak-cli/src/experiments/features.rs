@@ -1,9 +1,9 @@
 //! Figure 14 of DLHT: the costs of features, one at a time and stacked.
 
-use super::figure::Figure;
 use super::measure::Mix;
 use super::subjects::Records;
 use super::turns::Turns;
+use crate::experiment::figure::Figure;
 use crate::settings::Settings;
 use crate::threads::CheckFailed;
 use nunatak::alloc::{Arena, Global};

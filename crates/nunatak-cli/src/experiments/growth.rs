@@ -1,8 +1,8 @@
 //! Costs of operations while a map grows, of its resizes, and how much of its space items take, as in
 //! figures 4 and 7 and table 3 of Pea Hash. The table counts its resizes; the time of an insert alone would not tell them apart.
 
-use super::figure::Figure;
 use crate::backing::back_free_memory;
+use crate::experiment::figure::Figure;
 use crate::keys::{KeySpace, value_of};
 use crate::settings::Settings;
 use crate::targets::{MapName, Resizes, Target, with_target};

@@ -1,9 +1,9 @@
 //! Figure 15 of DLHT: the latency of single operations by offered load.
 
-use super::figure::Figure;
 use super::measure::{Mix, Plan};
 use super::subjects::{Inline, Scratch, Subject, filled};
 use crate::clock::Clock;
+use crate::experiment::figure::Figure;
 use crate::keys::{Indices, value_of};
 use crate::settings::Settings;
 use crate::threads::{CheckFailed, throughput};

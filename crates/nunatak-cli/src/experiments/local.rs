@@ -1,7 +1,7 @@
 //! Figure 16 of DLHT: how much faster a map of one thread is than a shared map.
 
-use super::figure::Figure;
 use super::measure::Plan;
+use crate::experiment::figure::Figure;
 use crate::keys::{Indices, value_of};
 use crate::settings::Settings;
 use crate::statistics::Summary;

@@ -1,9 +1,9 @@
 //! Figure 17 of DLHT: a lock manager, which locks records by inserting them into a set and unlocks
 //! them by deleting them. A transaction unlocks only the records that it has locked.
 
-use super::figure::Figure;
 use super::measure::Plan;
 use super::subjects::{Set, filled};
+use crate::experiment::figure::Figure;
 use crate::keys::{KeySpace, Random};
 use crate::settings::Settings;
 use crate::statistics::Summary;

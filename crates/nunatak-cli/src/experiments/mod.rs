@@ -7,10 +7,8 @@ pub(crate) mod accounting;
 #[cfg(durable)]
 pub(crate) mod after_kill;
 pub(crate) mod blobs;
-pub(crate) mod choice;
 pub(crate) mod duplicates;
 mod features;
-pub(crate) mod figure;
 pub(crate) mod growth;
 mod join;
 mod load;
@@ -19,6 +17,7 @@ mod locks;
 mod measure;
 mod occupancy;
 mod oltp;
+pub(crate) mod options;
 mod phases;
 mod power;
 mod probes;
@@ -32,11 +31,11 @@ mod turns;
 mod window;
 mod ycsb_blobs;
 
+use crate::experiment::choice::Experiment;
+use crate::experiment::figure::Figure;
 use crate::named::Named as _;
 use crate::settings::Settings;
 use crate::threads::CheckFailed;
-use choice::Experiment;
-use figure::Figure;
 
 impl Experiment {
     /// Runs the experiment.

@@ -1,6 +1,6 @@
 //! Section 5.1.5 of DLHT: how full the index is when it must grow.
 
-use super::figure::Figure;
+use crate::experiment::figure::Figure;
 use crate::keys::KeySpace;
 use crate::settings::Settings;
 use crate::threads::{CheckFailed, check};

@@ -1,8 +1,8 @@
 //! The phases of a map's life, each measured by itself: inserts, lookups and deletes, on several
 //! threads, in batches or one by one.
 
-use super::figure::Figure;
 use super::subjects::{Scratch, Subject};
+use crate::experiment::figure::Figure;
 use crate::machine::resident_bytes;
 use crate::named::Named as _;
 use crate::process::Request;

@@ -1,8 +1,8 @@
 //! Figure 4 of DLHT: gets for each joule, on machines that count their energy.
 
-use super::figure::Figure;
 use super::measure::{Mix, Plan};
 use super::subjects::{Inline, filled};
+use crate::experiment::figure::Figure;
 use crate::settings::Settings;
 use crate::threads::CheckFailed;
 use std::path::PathBuf;

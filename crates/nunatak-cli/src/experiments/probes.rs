@@ -1,9 +1,9 @@
 //! How many buckets of TurboHash a search looks at, and how long it takes: figures 1, 11 and 12 of its
 //! paper. The counts do not depend on the machine.
 
-use super::figure::Figure;
 use crate::backing::back_free_memory;
 use crate::clock::Clock;
+use crate::experiment::figure::Figure;
 use crate::keys::{KeySpace, Random, value_of};
 use crate::settings::Settings;
 use crate::threads::{CheckFailed, check};

@@ -1,9 +1,9 @@
 //! Section 5.3.2 of DLHT: memory that is farther away. Waits emulate its latency.
 
-use super::figure::Figure;
 use super::measure::Plan;
 use crate::backing::back_free_memory;
 use crate::clock::Clock;
+use crate::experiment::figure::Figure;
 use crate::keys::{Indices, value_of};
 use crate::medium::SlowMemory;
 use crate::settings::Settings;

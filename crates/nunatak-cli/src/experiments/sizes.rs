@@ -1,14 +1,15 @@
 //! Figures 9 and 10 of DLHT: gets, and inserts with deletes, by the size of values and keys.
 
-use super::figure::Figure;
 use super::measure::Mix;
-use super::subjects::{Boxed, Inline, Peer, Records};
+use super::subjects::{Boxed, Inline, Peer, Records, Wide};
 use super::turns::Turns;
+use crate::experiment::figure::Figure;
 use crate::settings::Settings;
 use crate::targets::Hasher;
 use crate::threads::CheckFailed;
 use nunatak::alloc::Global;
 use nunatak::entry::Format;
+use nunatak::{Dlht, Iceberg};
 
 const MIXES: [(&str, Mix); 3] =
     [("get", Mix::Get), ("get-access", Mix::Access), ("insdel", Mix::InsDel)];
@@ -27,6 +28,13 @@ fn measure(figure: &mut Figure, turns: Turns<'_>) -> Result<(), CheckFailed> {
 fn inline(figure: &mut Figure, settings: &Settings) -> Result<(), CheckFailed> {
     let mut turns = Turns::new(settings);
     turns.add(&[&8, &"inline"], || <Inline>::with_capacity(settings.items))?;
+    measure(figure, turns)
+}
+
+fn wide(figure: &mut Figure, settings: &Settings) -> Result<(), CheckFailed> {
+    let mut turns = Turns::new(settings);
+    turns.add(&[&16, &"wide"], || <Wide<Dlht>>::with_capacity(settings.items))?;
+    turns.add(&[&16, &"wide-iceberg"], || <Wide<Iceberg>>::with_capacity(settings.items))?;
     measure(figure, turns)
 }
 
@@ -59,6 +67,7 @@ macro_rules! of_sizes {
 pub(crate) fn by_value(settings: &Settings) -> Result<Figure, CheckFailed> {
     let mut figure = figure("By the size of values, with keys of 8 bytes (DLHT, figure 9)");
     inline(&mut figure, settings)?;
+    wide(&mut figure, settings)?;
     of_sizes!(
         figure,
         settings,
@@ -71,7 +80,7 @@ pub(crate) fn by_value(settings: &Settings) -> Result<Figure, CheckFailed> {
         (8, 1024, 1024, false),
         (8, 1500, 1500, false),
     );
-    figure.note("Values of 8 bytes are in the slots; the peers' values are boxed byte strings.");
+    figure.note("Values of 8 bytes are in the slots, and those of the wide maps; the peers' values are boxed byte strings.");
     Ok(figure)
 }
 

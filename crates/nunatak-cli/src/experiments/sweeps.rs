@@ -1,9 +1,9 @@
 //! Figures 11 to 13 of DLHT: throughput by the size of the index, by the size of batches, and by
 //! skew.
 
-use super::figure::Figure;
 use super::measure::{Mix, Plan};
 use super::subjects::{Inline, filled};
+use crate::experiment::figure::Figure;
 use crate::settings::Settings;
 use crate::threads::CheckFailed;
 use nunatak::DlhtMap;

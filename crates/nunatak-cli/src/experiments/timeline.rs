@@ -1,7 +1,7 @@
 //! Figure 8 of DLHT: gets and inserts over time, while a full index moves to a larger one.
 
-use super::figure::Figure;
 use crate::backing::back_free_memory;
+use crate::experiment::figure::Figure;
 use crate::keys::{Indices, KeySpace, value_of};
 use crate::settings::Settings;
 use crate::threads::{CheckFailed, check, share};

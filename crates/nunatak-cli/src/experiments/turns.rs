@@ -1,9 +1,9 @@
 //! Maps that are compared. They are filled one after the other, then measured in turn, so that
 //! other load on the machine affects all of them.
 
-use super::figure::Figure;
 use super::measure::{Mix, Plan};
 use super::subjects::{Subject, filled};
+use crate::experiment::figure::Figure;
 use crate::settings::Settings;
 use crate::statistics::Summary;
 use crate::threads::CheckFailed;

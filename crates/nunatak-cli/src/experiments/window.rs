@@ -1,7 +1,7 @@
 //! How far a processor runs ahead of a read that waits for memory. This is the limit of unbatched
 //! operations; the experiment also measures prefetched reads, as in batches.
 
-use super::figure::Figure;
+use crate::experiment::figure::Figure;
 use crate::probe::{HAS_INSTRUCTIONS, Probe};
 use crate::settings::Settings;
 use crate::statistics::Summary;

@@ -1,10 +1,10 @@
 //! YCSB with byte strings as keys and values, like the 30-byte items of TurboHash's figure 9.
 
-use super::figure::Figure;
 use super::phases::measure_all;
 use super::strings::{Request, rows};
 use super::subjects::{Scratch, Subject, is_string};
 use crate::backing::back_free_memory;
+use crate::experiment::figure::Figure;
 use crate::keys::{CHECKED_BITS, Indices, KeySpace, Random, ZipfSamples, value_of, versioned};
 use crate::settings::Settings;
 use crate::threads::{CheckFailed, check, throughput};

@@ -14,7 +14,7 @@ pub(crate) mod picture;
 pub(crate) mod projection;
 pub(crate) mod terminal;
 
-use crate::experiments::figure::Figure;
+use crate::experiment::figure::Figure;
 use crate::machine::Machine;
 use crate::medium::Medium;
 use crate::probe::Limit;

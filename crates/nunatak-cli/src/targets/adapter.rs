@@ -298,6 +298,22 @@ impl MapName {
 
     /// Returns the map if it is in this build, else an error that says what the build needs.
     pub(crate) fn in_this_build(self) -> Result<Self, String> {
+        let is_database = [Self::Lmdb, Self::Redb, Self::Fjall, Self::Sled].contains(&self);
+        if is_database && !cfg!(feature = "databases") {
+            return Err("it is not in this build: build with --features databases".to_owned());
+        }
+        // Each shape is a type of its own, for which all workloads are compiled again.
+        let is_other_shape = [
+            Self::Iceberg64x6,
+            Self::Iceberg64x4,
+            Self::Iceberg32x8,
+            Self::Iceberg32x6,
+            Self::Iceberg32x4,
+        ]
+        .contains(&self);
+        if is_other_shape && !cfg!(feature = "experiments") {
+            return Err("it is not in this build: build with --features experiments".to_owned());
+        }
         let Some(Err(unavailable)) = self.library().map(Library::check) else { return Ok(self) };
         Err(match unavailable {
             Unavailable::NotCompiled => format!(

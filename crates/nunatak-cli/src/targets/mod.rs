@@ -23,7 +23,7 @@ pub(crate) use self::dashmap::{Dashmap, DashmapWords};
 #[cfg(durable)]
 pub(crate) use self::file::Filed;
 pub(crate) use self::flurry::{Flurry, FlurryWords};
-pub(crate) use self::nunatak::{Full, Numbers, OfShards, Strategies, Words};
+pub(crate) use self::nunatak::{Numbers, Words};
 pub(crate) use self::papaya::{Papaya, PapayaWords};
 pub(crate) use self::scc::{Scc, SccWords};
 pub(crate) use self::sharded::{Sharded, ShardedWords, Shards};
@@ -36,21 +36,16 @@ pub(crate) use nunatak_cpp_peers::Step;
 /// the caller must not use.
 macro_rules! with_target {
     ($name:expr, $Map:ident, $Words:ident => $body:expr) => {{
+        #[cfg(feature = "experiments")]
+        use ::nunatak::Blocks;
         #[cfg(durable)]
         use ::nunatak::durable::InFile;
-        use ::nunatak::{Blocks, Dlht, Iceberg, Pea, Turbo};
+        use ::nunatak::{Dlht, Iceberg, Pea, Turbo};
         use $crate::targets::{self, MapName};
+        #[cfg(feature = "experiments")]
         macro_rules! of_blocks {
             ($front:literal, $back:literal) => {
-                body!(
-                    targets::Numbers<targets::Full<Blocks<$front, $back>>>,
-                    targets::Words<Iceberg>
-                )
-            };
-        }
-        macro_rules! of_strategies {
-            ($from:literal, $to:literal) => {
-                body!(targets::Numbers<targets::Strategies<$from, $to>>, targets::Words<Pea>)
+                body!(targets::Numbers<Iceberg<Blocks<$front, $back>>>, targets::Words<Iceberg>)
             };
         }
         macro_rules! body {
@@ -64,11 +59,16 @@ macro_rules! with_target {
         }
         match $name {
             MapName::Dlht => body!(targets::Numbers<Dlht>, targets::Words<Dlht>),
-            MapName::Iceberg => body!(targets::Numbers<Iceberg>, targets::Words<Iceberg>),
-            MapName::Pea => body!(targets::Numbers<Pea>, targets::Words<Pea>),
-            MapName::Turbo => body!(targets::Numbers<Turbo>, targets::Words<Turbo>),
-            MapName::Turbo64k => {
-                body!(targets::Numbers<targets::OfShards<{ 1 << 16 }>>, targets::Words<Turbo>)
+            MapName::Iceberg | MapName::Iceberg85 | MapName::Iceberg95 => {
+                body!(targets::Numbers<Iceberg>, targets::Words<Iceberg>)
+            }
+            MapName::Pea
+            | MapName::PeaSingle
+            | MapName::PeaTwoChoice
+            | MapName::PeaStash
+            | MapName::PeaNoStash => body!(targets::Numbers<Pea>, targets::Words<Pea>),
+            MapName::Turbo | MapName::Turbo64k => {
+                body!(targets::Numbers<Turbo>, targets::Words<Turbo>)
             }
             MapName::Dashmap => body!(targets::Dashmap, targets::DashmapWords),
             MapName::Papaya => body!(targets::Papaya, targets::PapayaWords),
@@ -78,19 +78,16 @@ macro_rules! with_target {
             MapName::Tbb | MapName::Libcuckoo | MapName::Boost | MapName::AbslSharded => {
                 body!(targets::Cpp, targets::ShardedWords)
             }
-            MapName::Iceberg85 => {
-                body!(targets::Numbers<targets::Full<Blocks, 85>>, targets::Words<Iceberg>)
-            }
-            MapName::Iceberg95 => of_blocks!(64, 8),
+            #[cfg(feature = "experiments")]
             MapName::Iceberg64x6 => of_blocks!(64, 6),
+            #[cfg(feature = "experiments")]
             MapName::Iceberg64x4 => of_blocks!(64, 4),
+            #[cfg(feature = "experiments")]
             MapName::Iceberg32x8 => of_blocks!(32, 8),
+            #[cfg(feature = "experiments")]
             MapName::Iceberg32x6 => of_blocks!(32, 6),
+            #[cfg(feature = "experiments")]
             MapName::Iceberg32x4 => of_blocks!(32, 4),
-            MapName::PeaSingle => of_strategies!(0, 0),
-            MapName::PeaTwoChoice => of_strategies!(1, 1),
-            MapName::PeaStash => of_strategies!(2, 2),
-            MapName::PeaNoStash => of_strategies!(0, 1),
             #[cfg(durable)]
             MapName::IcebergFile | MapName::IcebergJournal | MapName::IcebergHugePages => {
                 body!(targets::Filed<InFile<Iceberg>>, targets::ShardedWords)
@@ -108,7 +105,7 @@ macro_rules! with_target {
             MapName::TurboFile | MapName::TurboFileAtomic => {
                 body!(targets::Filed<InFile<Turbo>>, targets::ShardedWords)
             }
-            // The stores of others.
+            // The stores of others, and maps that are not in this build.
             _ => body!(targets::Stored, targets::ShardedWords),
         }
     }};

@@ -3,112 +3,81 @@
 
 use super::{Hasher, MapName, Resizes, Target, Told, WordTarget};
 use nunatak::{
-    BlockSizes, Blocks, BoxedMap, Design, Dlht, HashesWith, Iceberg, IcebergMap, InlineMap, Op,
-    Pea, PeaBuilder, PeaMap, Stop, Strategy, Turbo, TurboBuilder, TurboMap, Unshadowed,
+    BlockSizes, BoxedMap, Design, Dlht, Error, HashesWith, Iceberg, IcebergMap, InlineMap, Op, Pea,
+    PeaBuilder, Stop, Strategy, Turbo, TurboBuilder, Unshadowed,
 };
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const LONG_ENOUGH: &str = "the results are as many as the requests";
 
-/// A way to make a map of numbers.
-pub(crate) trait Make: 'static {
-    type Design: HashesWith<Hasher> + Unshadowed;
+/// The map of numbers that a name stands for.
+type Made<D> = InlineMap<u64, u64, Hasher, D>;
 
-    /// Makes a map with room for `items` items.
-    fn with_capacity(items: usize) -> InlineMap<u64, u64, Hasher, Self::Design> {
-        InlineMap::with_capacity_and_hasher(items, Hasher::default())
-    }
-
-    /// Makes a map with its default constructor.
-    fn empty() -> InlineMap<u64, u64, Hasher, Self::Design> {
-        InlineMap::default()
+/// A design whose maps differ by what their builder was told. (One type for all of these: each type is compiled with every
+/// workload.)
+pub(crate) trait Make: HashesWith<Hasher> + Unshadowed {
+    /// Makes a map with other than the usual options, if the name stands for such a one.
+    fn unusual(_name: MapName, _items: usize) -> Option<Result<Made<Self>, Error>> {
+        None
     }
 }
 
-impl Make for Dlht {
-    type Design = Self;
-}
+impl Make for Dlht {}
 
+/// With some of its strategies: figure 7 of the paper.
 impl Make for Pea {
-    type Design = Self;
-}
-
-/// Pea Hash with its strategies `FROM` to `TO`: figure 7 of the paper.
-pub(crate) struct Strategies<const FROM: usize, const TO: usize>;
-
-impl<const FROM: usize, const TO: usize> Make for Strategies<FROM, TO> {
-    type Design = Pea;
-
-    fn with_capacity(items: usize) -> PeaMap<u64, u64, Hasher> {
-        let all = [Strategy::Single, Strategy::TwoChoice, Strategy::Stash];
-        let builder = PeaBuilder::<Hasher>::default().strategies(&all[FROM..=TO]);
-        builder.capacity(items).build().expect("memory for all items")
-    }
-
-    fn empty() -> PeaMap<u64, u64, Hasher> {
-        Self::with_capacity(0)
+    fn unusual(name: MapName, items: usize) -> Option<Result<Made<Self>, Error>> {
+        let strategies: &[Strategy] = match name {
+            MapName::PeaSingle => &[Strategy::Single],
+            MapName::PeaTwoChoice => &[Strategy::TwoChoice],
+            MapName::PeaStash => &[Strategy::Stash],
+            MapName::PeaNoStash => &[Strategy::Single, Strategy::TwoChoice],
+            _ => return None,
+        };
+        let builder = PeaBuilder::<Hasher>::default().strategies(strategies);
+        Some(builder.capacity(items).build())
     }
 }
 
 impl Make for Turbo {
-    type Design = Self;
-}
-
-/// TurboHash with `SHARDS` shards.
-pub(crate) struct OfShards<const SHARDS: usize>;
-
-impl<const SHARDS: usize> Make for OfShards<SHARDS> {
-    type Design = Turbo;
-
-    fn with_capacity(items: usize) -> TurboMap<u64, u64, Hasher> {
-        let builder = TurboBuilder::<Hasher>::default().shards(SHARDS);
-        builder.capacity(items).build().expect("memory for all items")
-    }
-
-    fn empty() -> TurboMap<u64, u64, Hasher> {
-        Self::with_capacity(0)
+    fn unusual(name: MapName, items: usize) -> Option<Result<Made<Self>, Error>> {
+        let builder = TurboBuilder::<Hasher>::default().shards(1 << 16);
+        (name == MapName::Turbo64k).then(|| builder.capacity(items).build())
     }
 }
 
-impl Make for Iceberg {
-    type Design = Self;
-}
-
-/// IcebergHT with blocks of these sizes, which fills `PERCENT` of its slots: 95 in the paper's
-/// experiments without growth, 85 in those with it.
-pub(crate) struct Full<B: BlockSizes = Blocks, const PERCENT: u32 = 95>(PhantomData<B>);
-
-impl<B: BlockSizes, const PERCENT: u32> Make for Full<B, PERCENT> {
-    type Design = Iceberg<B>;
-
-    fn with_capacity(items: usize) -> InlineMap<u64, u64, Hasher, Iceberg<B>> {
-        let max_load = f64::from(PERCENT) / 100.0;
+/// Fills 95 of 100 slots in the paper's experiments without growth, 85 in those with it.
+impl<B: BlockSizes> Make for Iceberg<B> {
+    fn unusual(name: MapName, items: usize) -> Option<Result<Made<Self>, Error>> {
+        let max_load = match name {
+            MapName::Iceberg => return None,
+            MapName::Iceberg85 => 0.85,
+            _ => 0.95,
+        };
         let builder = IcebergMap::<u64, u64>::builder().blocks().max_load(max_load);
-        builder.capacity(items).build().expect("memory for all items")
-    }
-
-    fn empty() -> InlineMap<u64, u64, Hasher, Iceberg<B>> {
-        Self::with_capacity(0)
+        Some(builder.capacity(items).build())
     }
 }
 
-/// A map of numbers that `M` makes.
-pub(crate) struct Numbers<M: Make>(InlineMap<u64, u64, Hasher, M::Design>);
+/// A map of numbers.
+pub(crate) struct Numbers<D: Make>(Made<D>);
 
-impl<M: Make> Target for Numbers<M>
+const MEMORY: &str = "memory for all items";
+
+impl<D: Make> Target for Numbers<D>
 where
-    InlineMap<u64, u64, Hasher, M::Design>: Sync,
-    <M::Design as Design>::Stats: Told,
+    Made<D>: Sync,
+    D::Stats: Told,
 {
     const BATCHED: bool = true;
 
-    fn with_capacity(_: MapName, items: usize) -> Self {
-        Self(M::with_capacity(items))
+    fn with_capacity(name: MapName, items: usize) -> Self {
+        let usual = || Made::with_capacity_and_hasher(items, Hasher::default());
+        Self(D::unusual(name, items).map_or_else(usual, |map| map.expect(MEMORY)))
     }
 
-    fn empty(_: MapName) -> Self {
-        Self(M::empty())
+    fn empty(name: MapName) -> Self {
+        Self(D::unusual(name, 0).map_or_else(Made::default, |map| map.expect(MEMORY)))
     }
 
     #[inline]

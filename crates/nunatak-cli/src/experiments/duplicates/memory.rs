@@ -1,7 +1,7 @@
 //! How much of its memory a map of many values uses, and for what: figure 9 of Pea Hash.
 
 use super::pairs::Source;
-use crate::experiments::figure::Figure;
+use crate::experiment::figure::Figure;
 use crate::settings::Settings;
 use crate::targets::{Hasher, MapName};
 use crate::threads::{CheckFailed, check};

@@ -3,10 +3,10 @@
 mod memory;
 pub(super) mod pairs;
 
-use super::figure::Figure;
 use super::phases::{Phases, Rows, bytes_per_item, measure_all};
 use super::subjects::{MultiStrings, RamMulti, StringVectors, Subject, Vectors};
 use crate::backing::back_free_memory;
+use crate::experiment::figure::Figure;
 use crate::keys::Random;
 use crate::machine::resident_bytes;
 use crate::process;

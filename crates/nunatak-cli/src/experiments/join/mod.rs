@@ -5,8 +5,8 @@
 mod partitioned;
 mod relations;
 
-use super::figure::Figure;
 use crate::backing::back_free_memory;
+use crate::experiment::figure::Figure;
 use crate::machine::Machine;
 use crate::settings::Settings;
 use crate::statistics::Summary;

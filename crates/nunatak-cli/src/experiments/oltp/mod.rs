@@ -5,9 +5,9 @@ mod rows;
 pub(super) mod smallbank;
 pub(super) mod tatp;
 
-use super::figure::Figure;
 use super::measure::Plan;
 use crate::backing::back_free_memory;
+use crate::experiment::figure::Figure;
 use crate::keys::Random;
 use crate::settings::Settings;
 use crate::statistics::Summary;

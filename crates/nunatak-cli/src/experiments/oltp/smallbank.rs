@@ -5,7 +5,7 @@
 
 use super::Oltp;
 use super::rows::{self, Database, Guard, Locked, RowKey};
-use crate::experiments::figure::Figure;
+use crate::experiment::figure::Figure;
 use crate::keys::Random;
 use crate::settings::Settings;
 use crate::threads::CheckFailed;

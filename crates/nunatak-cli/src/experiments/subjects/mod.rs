@@ -6,6 +6,7 @@ mod multi;
 mod multi_strings;
 mod peers;
 mod records;
+mod wide;
 
 #[cfg(durable)]
 pub(crate) use blobs::FiledBlobs;
@@ -16,6 +17,7 @@ pub(crate) use multi::{RamMulti, Vectors};
 pub(crate) use multi_strings::{MultiStrings, StringVectors};
 pub(crate) use peers::{Boxed, Peer};
 pub(crate) use records::Records;
+pub(crate) use wide::Wide;
 
 use crate::backing::back_free_memory;
 use crate::keys::{KeySpace, value_of};
@@ -100,6 +102,10 @@ pub(crate) struct Scratch {
     /// The mixed batches of a map and of a set.
     operations: Vec<Op<u64, u64>>,
     operations_of_set: Vec<Op<u64, ()>>,
+    /// What maps with values of 16 bytes get and return.
+    wide: Vec<Option<(u64, u64)>>,
+    wide_entries: Vec<(u64, (u64, u64))>,
+    wide_operations: Vec<Op<u64, (u64, u64)>>,
 }
 
 /// Writes a batch into a buffer: for each entry an insert, then a delete.
@@ -121,6 +127,7 @@ impl Scratch {
         Self {
             values: vec![None; batch],
             units: vec![None; batch],
+            wide: vec![None; batch],
             ends: vec![0; batch],
             strings: vec![[const { Vec::new() }; 2]; batch],
             ..Self::default()

@@ -2,7 +2,7 @@
 
 use super::curves::curves;
 use super::shared::{File, file_name, maps};
-use crate::experiments::figure::Figure;
+use crate::experiment::figure::Figure;
 use crate::papers::{self, Paper};
 use crate::report::projection::THREADS;
 use crate::report::{PERCENTILES, Report, Row};

@@ -3,7 +3,7 @@
 use super::data;
 use super::narrow::{Bar, bars, factors};
 use super::shared::figure;
-use crate::experiments::figure::{Figure, Point};
+use crate::experiment::figure::{Figure, Point};
 use crate::papers::Paper;
 use crate::report::Report;
 use crate::report::beside::numbers;

@@ -10,7 +10,7 @@ use self::schema::{
 };
 use super::Oltp;
 use super::rows::{self, Database, Guard, Row, RowKey};
-use crate::experiments::figure::Figure;
+use crate::experiment::figure::Figure;
 use crate::keys::Random;
 use crate::settings::Settings;
 use crate::threads::CheckFailed;

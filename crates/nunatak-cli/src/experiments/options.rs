@@ -1,64 +1,7 @@
-//! What a user chooses: experiments, and the options of each.
+//! The options of experiments on the command line.
 
 use super::duplicates::pairs::checked;
-use clap::{Args, ValueEnum, value_parser};
-
-/// An experiment that the user can choose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Experiment {
-    /// Gets, gets that read, and inserts with deletes, by the size of values.
-    ValueSize,
-    /// The same by the size of keys.
-    KeySize,
-    /// Gets and inserts with deletes, by the size of the index.
-    IndexSize,
-    /// The same by the size of batches.
-    BatchSize,
-    /// The same by the share of accesses that go to a thousand hot keys.
-    Skew,
-    /// The cost of each feature, one at a time and stacked.
-    Features,
-    /// Gets and inserts over time, while the index grows.
-    Timeline,
-    /// Latency by load.
-    Load,
-    /// A map of one thread against a shared map.
-    SingleThread,
-    /// Locks and unlocks of records, without and with contention; refused locks do not count.
-    LockManager,
-    /// Telecom transactions, which mostly read.
-    Tatp,
-    /// Bank transactions, which mostly write.
-    Smallbank,
-    /// A hash join of two relations in memory; the second has 16 tuples for each item.
-    HashJoin,
-    /// Gets from memory that is farther away.
-    RemoteMemory,
-    /// Gets for each joule.
-    Power,
-    /// How full the index is when it grows.
-    Occupancy,
-    /// How far the processor runs ahead of a read: the limit of unbatched operations.
-    Window,
-    /// Random and sequential accesses to memory, in groups of 64 bytes to 4 KiB.
-    Access,
-    /// Single operations while a map grows, its slow inserts, and the resizes that it counts.
-    Growth,
-    /// How many buckets of TurboHash a search looks at, by scope and by load, and how long it takes.
-    Probes,
-    /// Inserts, lookups, updates and deletes of byte strings.
-    Blobs,
-    /// YCSB with byte strings as keys and values, of the sizes that blobs has.
-    YcsbBlobs,
-    /// Inserts, searches and removals of keys with many values.
-    Duplicates,
-    /// Cache lines and blocks that operations of durable maps read, write and flush.
-    #[cfg(durable)]
-    Accounting,
-    /// Opening a map whose process was killed while it inserted.
-    #[cfg(durable)]
-    AfterKill,
-}
+use clap::{Args, value_parser};
 
 /// The options that belong to one experiment each.
 #[derive(Debug, Clone, Args)]
@@ -155,4 +98,21 @@ pub(crate) struct AfterKillOptions {
     #[arg(long, value_name = "ITEMS", value_delimiter = ',', default_values_t = [1 << 16, 1 << 19],
           value_parser = value_parser!(u64).range(1..1 << 36))]
     pub(super) after_kill_items: Vec<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::choice::Experiment;
+    use clap::ValueEnum as _;
+
+    #[test]
+    fn options_begin_with_the_name_of_their_experiment() {
+        let command = Options::augment_args(clap::Command::new("bench"));
+        for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+            let option = format!("--{option}");
+            let experiments = Experiment::value_variants().iter();
+            assert_eq!(experiments.filter(|it| it.has_option(&option)).count(), 1, "{option}");
+        }
+    }
 }
