@@ -31,6 +31,7 @@ mod file_tests;
 #[cfg(all(test, not(modelled)))]
 mod tests;
 
+use super::prefetch::prefetch_to_write;
 use super::{
     Addresses, Buddies, BuddyExtent, Heap, Medium, MemoryUsage, Part, Region, ReservedArray,
 };
@@ -156,11 +157,23 @@ impl<M: Medium> Arena<M> {
             while let Some(place) = held.take_kept(class) {
                 if !M::IS_DURABLE || self.take_again(&mut held, own, place) {
                     held.count(class, bytes);
+                    if let Some(next) = held.next_kept(class) {
+                        self.prefetch_to_write(next, class);
+                    }
                     return Ok(place);
                 }
             }
         }
         self.take_before(bytes, usize::MAX)
+    }
+
+    /// Prefetches the lines of a place for the bytes of the next string of about this size: where it is
+    /// stored in lines that no cache has, the processor's next locked instruction waits for all of them.
+    fn prefetch_to_write(&self, offset: usize, class: usize) {
+        /// As many as the processor can ask for at once.
+        const MOST: usize = 20 * 64;
+        let lines = (0..size_of_class(class).min(MOST)).step_by(64);
+        lines.for_each(|at| prefetch_to_write(self.address(offset + at)));
     }
 
     /// Takes a place that a shard has kept, if its span says that it is kept.

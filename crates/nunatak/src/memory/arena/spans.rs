@@ -413,7 +413,8 @@ impl Class {
     fn most_kept(&self, size: usize) -> usize {
         /// About what a thread gives back at once, when no guard sees it any more.
         const MOST: usize = 256;
-        const MOST_BYTES: usize = 16 << 10;
+        /// As many places of a KiB, whose spans are seldom in a cache either.
+        const MOST_BYTES: usize = 512 << 10;
         let in_use = self.given.max(0).cast_unsigned();
         MOST.min(MOST_BYTES / size).min(in_use / 32)
     }
@@ -484,6 +485,12 @@ impl Shard {
     #[inline(always)]
     pub(super) fn take_kept(&mut self, class: usize) -> Option<usize> {
         self.classes[class].kept.pop()
+    }
+
+    /// Returns the place that is taken next.
+    #[inline(always)]
+    pub(super) fn next_kept(&self, class: usize) -> Option<usize> {
+        self.classes[class].kept.last().copied()
     }
 
     /// Counts a place for so many bytes that was kept.
