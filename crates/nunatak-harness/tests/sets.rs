@@ -1,9 +1,13 @@
 //! Sets agree with the standard library's: one operation at a time, in batches, and two sets
 //! with each other.
 
-use nunatak::{DlhtSet, InlineSet, Modulo, Op, Outcome, Pea, RandomState, Request, Stop, TurboSet};
+use nunatak::{
+    Dlht, DlhtSet, DlhtWideSet, Iceberg, IcebergWideSet, InlineSet, Modulo, Op, Outcome, Pea,
+    RandomState, Request, Stop, TurboSet, WideDesign, WideSet,
+};
 use nunatak_harness::Random;
 use std::collections::BTreeSet;
+use std::thread;
 
 /// Returns two sets with some keys in common, so large that they take many windows.
 fn sets() -> (BTreeSet<u32>, BTreeSet<u32>) {
@@ -38,39 +42,77 @@ fn sets_of_any_design_and_hashing_are_compared() {
     assert_eq!(sorted(dlht.into_iter()), of(&mut a.iter()));
 }
 
-#[test]
-fn batches_are_their_operations_in_order() {
-    let mut random = Random::new(5);
-    let (set, mut model) = (DlhtSet::<u32>::new(), BTreeSet::new());
-    let mut answers = vec![None; 300];
-    for round in 0..200 {
-        let keys: Vec<u32> = (0..300).map(|_| random.below(2000) as u32).collect();
-        let expect = |change: &mut dyn FnMut(u32) -> bool| -> Vec<Option<()>> {
-            keys.iter().map(|&key| change(key).then_some(())).collect()
-        };
-        let (counted, expected) = match round % 3 {
-            0 => {
-                let before = expect(&mut |key| !model.insert(key));
-                let new = before.iter().filter(|before| before.is_none()).count();
-                assert_eq!(set.insert_many(&keys, &mut answers), Ok(new));
-                (new, before)
+macro_rules! batches_are_their_operations_in_order {
+    ($($name:ident $set:ident)*) => {$(
+        #[test]
+        fn $name() {
+            let mut random = Random::new(5);
+            let (set, mut model) = ($set::<u32>::new(), BTreeSet::new());
+            let mut answers = vec![None; 300];
+            for round in 0..200 {
+                let keys: Vec<u32> = (0..300).map(|_| random.below(2000) as u32).collect();
+                let expect = |change: &mut dyn FnMut(u32) -> bool| -> Vec<Option<()>> {
+                    keys.iter().map(|&key| change(key).then_some(())).collect()
+                };
+                let (counted, expected) = match round % 3 {
+                    0 => {
+                        let before = expect(&mut |key| !model.insert(key));
+                        let new = before.iter().filter(|before| before.is_none()).count();
+                        assert_eq!(set.insert_many(&keys, &mut answers), Ok(new));
+                        (new, before)
+                    }
+                    1 => {
+                        let removed = expect(&mut |key| model.remove(&key));
+                        (set.remove_many(&keys, &mut answers).expect("room"), removed)
+                    }
+                    _ => {
+                        let present = expect(&mut |key| model.contains(&key));
+                        (set.contains_many(&keys, &mut answers).expect("room"), present)
+                    }
+                };
+                assert_eq!(answers, expected);
+                if round % 3 != 0 {
+                    assert_eq!(counted, expected.iter().flatten().count());
+                }
+                assert_eq!(set.len(), model.len());
             }
-            1 => {
-                let removed = expect(&mut |key| model.remove(&key));
-                (set.remove_many(&keys, &mut answers).expect("room"), removed)
-            }
-            _ => {
-                let present = expect(&mut |key| model.contains(&key));
-                (set.contains_many(&keys, &mut answers).expect("room"), present)
-            }
-        };
-        assert_eq!(answers, expected);
-        if round % 3 != 0 {
-            assert_eq!(counted, expected.iter().flatten().count());
+            assert!(set.insert_many(&[1, 2], &mut []).is_err() && set.len() == model.len());
         }
-        assert_eq!(set.len(), model.len());
+    )*};
+}
+
+batches_are_their_operations_in_order! {
+    batches_are_their_operations_in_order DlhtSet
+    batches_of_wide_keys_are_their_operations_in_order DlhtWideSet
+    batches_of_wide_keys_in_blocks_are_their_operations_in_order IcebergWideSet
+}
+
+/// Threads add the same keys to a set, which grows meanwhile, and remove them: each key is added once, and removed once.
+fn keys_are_won_once<D: WideDesign>() {
+    const KEYS: u128 = 20_000;
+    let set = WideSet::<u128, D>::new();
+    for insert in [true, false, true] {
+        let change = |n: u128| {
+            let key = n << 70 | n;
+            if insert { set.insert(key) } else { set.remove(&key) }
+        };
+        let wins: usize = thread::scope(|scope| {
+            let threads =
+                [(); 4].map(|()| scope.spawn(|| (0..KEYS).filter(|&n| change(n)).count()));
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+        });
+        assert_eq!(wins, KEYS as usize);
+        assert_eq!(set.len(), if insert { KEYS as usize } else { 0 });
     }
-    assert!(set.insert_many(&[1, 2], &mut []).is_err() && set.len() == model.len());
+    let mut keys: Vec<u128> = set.snapshot().expect("memory").collect();
+    keys.sort_unstable();
+    assert!(keys.into_iter().eq((0..KEYS).map(|n| n << 70 | n)));
+}
+
+#[test]
+fn threads_share_wide_sets() {
+    keys_are_won_once::<Dlht>();
+    keys_are_won_once::<Iceberg>();
 }
 
 /// A batch of locks stops at the first key that is taken, and keeps the locks before it.

@@ -1,7 +1,7 @@
 //! Every wide map passes the suite for maps of words.
 
 use nunatak::entry::{Wide, WideKey};
-use nunatak::{DlhtBuilder, DlhtWideMap};
+use nunatak::{DlhtBuilder, DlhtWideMap, IcebergBuilder, IcebergWideMap};
 use nunatak_harness::{Data, Subject};
 
 struct InBins;
@@ -20,6 +20,23 @@ impl<K: WideKey + Data, V: Wide + Data> Subject<K, V> for InBins {
     }
 }
 
+struct InBlocks;
+
+impl<K: WideKey + Data, V: Wide + Data> Subject<K, V> for InBlocks {
+    type Map = IcebergWideMap<K, V>;
+
+    fn build(&self, capacity: usize) -> Self::Map {
+        IcebergWideMap::with_capacity(capacity)
+    }
+
+    /// The blocks double while a tenth of their slots is taken.
+    fn adversarial(&self) -> Self::Map {
+        IcebergBuilder::default().max_load(0.1).build_wide().expect("valid options")
+    }
+}
+
 nunatak_harness::suite_inline!(of_wide_values, u64, (u64, u64), InBins);
 nunatak_harness::suite_inline!(of_wide_keys, u128, u64, InBins);
 nunatak_harness::suite_inline!(of_both, u128, (u64, u64), InBins);
+nunatak_harness::suite_inline!(of_wide_values_in_blocks, u64, (u64, u64), InBlocks);
+nunatak_harness::suite_inline!(of_both_in_blocks, u128, (u64, u64), InBlocks);

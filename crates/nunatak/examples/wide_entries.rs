@@ -1,11 +1,11 @@
-//! Values of 16 bytes in a `DlhtWideMap` beside the same in a `DlhtBoxedMap`, and beside values of 8 bytes in a
-//! `DlhtMap`: bytes an entry and operations a second. The maps take turns.
+//! Values of 16 bytes in a `DlhtWideMap` and an `IcebergWideMap` beside the same in a `DlhtBoxedMap`, and beside values
+//! of 8 bytes in a `DlhtMap`: bytes an entry and operations a second. The maps take turns.
 //!
 //! ```sh
 //! cargo run --release -p nunatak --example wide_entries -- 4194304
 //! ```
 
-use nunatak::{ConcurrentMap, DlhtBoxedMap, DlhtMap, DlhtWideMap};
+use nunatak::{ConcurrentMap, DlhtBoxedMap, DlhtMap, DlhtWideMap, IcebergWideMap};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -53,20 +53,24 @@ fn main() {
     let items = std::env::args().nth(1).map_or(1 << 22, |argument| {
         argument.parse().expect("the first argument is the number of items, below 2^32")
     });
-    let mut rounds: [Vec<[f64; 7]>; 3] = Default::default();
+    let mut rounds: [Vec<[f64; 7]>; 4] = Default::default();
     for _ in 0..ROUNDS {
         let wide = DlhtWideMap::<u64, (u64, u64)>::with_capacity(items as usize);
         rounds[0].push(measure(&wide, items, |n| (n, !n)));
         drop(wide);
+        let compact = IcebergWideMap::<u64, (u64, u64)>::with_capacity(items as usize);
+        rounds[1].push(measure(&compact, items, |n| (n, !n)));
+        drop(compact);
         let boxed = DlhtBoxedMap::<u64, (u64, u64)>::with_capacity(items as usize);
-        rounds[1].push(measure(&boxed, items, |n| (n, !n)));
+        rounds[2].push(measure(&boxed, items, |n| (n, !n)));
         // The entries are the allocator's: of 24 bytes of words each.
         drop(boxed);
         let narrow = DlhtMap::<u64, u64>::with_capacity(items as usize);
-        rounds[2].push(measure(&narrow, items, |n| n));
+        rounds[3].push(measure(&narrow, items, |n| n));
     }
     println!("M/s, medians of {ROUNDS} rounds; bytes an entry (boxed: without the entries)");
-    for (name, rounds) in ["DlhtWideMap", "DlhtBoxedMap", "DlhtMap, 8 bytes"].iter().zip(rounds) {
+    let names = ["DlhtWideMap", "IcebergWideMap", "DlhtBoxedMap", "DlhtMap, 8 bytes"];
+    for (name, rounds) in names.iter().zip(rounds) {
         let median = |column: usize| {
             let mut values: Vec<f64> = rounds.iter().map(|round| round[column]).collect();
             values.sort_by(f64::total_cmp);

@@ -46,12 +46,13 @@ pub mod boxed {
 
 /// The entries and iterators of an [`InlineMap`].
 pub mod inline {
-    pub use crate::map::inline::entry::{Entry, ModifiedEntry, OccupiedEntry, VacantEntry};
+    pub use crate::map::entry::{Entry, ModifiedEntry, OccupiedEntry, VacantEntry};
     pub use crate::map::inline::iterate::{IntoIter, Iter};
 }
 
-/// The iterators of a [`DlhtWideMap`].
+/// The entries and iterators of a [`WideMap`].
 pub mod wide {
+    pub use crate::map::entry::{Entry, ModifiedEntry, OccupiedEntry, VacantEntry};
     pub use crate::map::wide::{IntoIter, Iter};
 }
 
@@ -63,17 +64,19 @@ pub use hash::{Modulo, RandomState};
 pub use map::{
     BlobMap, BoxedGuard, BoxedMap, BoxedSet, ByteGuard, ByteMap, Compute, ConcurrentMap, Detached,
     DlhtBoxedMap, DlhtBoxedSet, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtRecordMap, DlhtSet,
-    DlhtShadowMap, DlhtShadowRecordMap, DlhtWideMap, DlhtWideStats, IcebergBoxedMap,
-    IcebergBoxedSet, IcebergBuilder, IcebergMap, IcebergSet, InlineGuard, InlineMap, InlineSet, Op,
-    Outcome, PeaBlobMultiMap, PeaBoxedMap, PeaBoxedSet, PeaBuilder, PeaMap, PeaMap8, PeaMap12,
-    PeaMultiMap, PeaSet, RecordMap, RecordShadow, Removed, Request, Sealable, Shadow, Stop,
-    TryConcurrentMap, TurboBlobMap, TurboBoxedMap, TurboBoxedSet, TurboBuilder, TurboMap, TurboSet,
+    DlhtShadowMap, DlhtShadowRecordMap, DlhtWideMap, DlhtWideSet, IcebergBoxedMap, IcebergBoxedSet,
+    IcebergBuilder, IcebergMap, IcebergSet, IcebergWideMap, IcebergWideSet, InlineGuard, InlineMap,
+    InlineSet, Op, Outcome, PeaBlobMultiMap, PeaBoxedMap, PeaBoxedSet, PeaBuilder, PeaMap, PeaMap8,
+    PeaMap12, PeaMultiMap, PeaSet, RecordMap, RecordShadow, Removed, Request, Sealable, Shadow,
+    Stop, TryConcurrentMap, TurboBlobMap, TurboBoxedMap, TurboBoxedSet, TurboBuilder, TurboMap,
+    TurboSet, WideMap, WideSet, WideStats,
 };
 pub use memory::{BlobStats, MemoryUsage};
 pub use schema::Schema;
 pub use table::dlht::DlhtStats;
 pub use table::iceberg::{BlockSizes, Blocks, IcebergStats, SlotHandle};
 pub use table::pea::{Entry8, Entry12, Entry16, EntrySize, PeaMultiStats, PeaStats, Strategy};
+pub use table::wide::WideDesign;
 /// A durable medium for model checkers.
 #[cfg(modelled)]
 pub type CheckedMedium = memory::Checked<true>;

@@ -1,5 +1,5 @@
-//! Wide entries in DLHT's bins under a model checker: every interleaving, up to a number of preemptions, of a few
-//! operations on an index of two bins of two slots. One model for each property.
+//! Wide entries under a model checker: every interleaving, up to a number of preemptions, of a few operations on an
+//! index of two bins of two slots (DLHT), or two blocks of four (IcebergHT). One model for each property.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test --release -p nunatak --test loom_wide
@@ -13,11 +13,17 @@ mod models;
 #[path = "models/wide.rs"]
 mod wide;
 
-use wide::MODELS;
+use nunatak::{Dlht, Iceberg};
+use wide::models;
 
 #[test]
-fn every_property_holds() {
-    models::every_property_holds(MODELS);
+fn every_property_holds_in_bins() {
+    models::every_property_holds(&models::<Dlht>());
+}
+
+#[test]
+fn every_property_holds_in_blocks() {
+    models::every_property_holds(&models::<Iceberg>());
 }
 
 #[cfg(nunatak_seeded_bugs)]
@@ -33,5 +39,6 @@ fn every_seeded_bug_is_found() {
         (Bug::WideLinksNotMoved, "a transfer moves what is behind links"),
         (Bug::WideCutWithoutFreezing, "a cut is of one moment"),
     ];
-    models::every_seeded_bug_is_found(&bugs, MODELS);
+    models::every_seeded_bug_is_found(&bugs, &models::<Dlht>());
+    models::every_seeded_bug_is_found(&bugs, &models::<Iceberg>());
 }

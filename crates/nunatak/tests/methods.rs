@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use syn::{ImplItem, Item, ItemImpl, ReturnType, TraitItem, Visibility};
 
 /// The columns: their names, and what they stand for.
-const COLUMNS: [(&str, &str); 14] = [
+const COLUMNS: [(&str, &str); 15] = [
     ("all", "[`ConcurrentMap`](crate::ConcurrentMap), which generic code uses"),
     ("inline", "[`InlineMap`](crate::InlineMap): `DlhtMap`, `IcebergMap`, `PeaMap`, `TurboMap`"),
     ("shadow", "[`DlhtShadowMap`](crate::DlhtShadowMap)"),
@@ -22,7 +22,8 @@ const COLUMNS: [(&str, &str); 14] = [
     ("file, typed", "`durable::TypedMap`"),
     ("boxed set", "[`BoxedSet`](crate::BoxedSet): `DlhtBoxedSet` and so on"),
     ("bytes, multi", "[`PeaBlobMultiMap`](crate::PeaBlobMultiMap)"),
-    ("wide", "[`DlhtWideMap`](crate::DlhtWideMap)"),
+    ("wide", "[`WideMap`](crate::WideMap): `DlhtWideMap`, `IcebergWideMap`"),
+    ("wide set", "[`WideSet`](crate::WideSet): `DlhtWideSet`, `IcebergWideSet`"),
 ];
 
 /// For each method the columns that have it, and whether it returns a `Result` there.
@@ -70,7 +71,8 @@ fn columns_of(block: &ItemImpl) -> &'static [usize] {
         _ if kind.starts_with("TypedMap<") => &[10],
         _ if kind.starts_with("BoxedSet<") => &[11],
         _ if kind.starts_with("PeaBlobMultiMap<") => &[12],
-        _ if kind.starts_with("DlhtWideMap<") => &[13],
+        _ if kind.starts_with("WideMap<") => &[13],
+        _ if kind.starts_with("WideSet<") => &[14],
         _ => &[],
     }
 }
@@ -84,11 +86,17 @@ fn whole_method_is_result(method: &str) -> bool {
     signature.expect("a method").contains("-> Result")
 }
 
-/// The public methods of `set_algebra!`.
-fn methods_of_set_algebra() -> Vec<String> {
-    let source = std::fs::read_to_string(of_crate("src/map/set_algebra.rs")).expect("a file");
-    let names = source.lines().filter_map(|line| line.trim().strip_prefix("pub fn "));
-    names.filter_map(|rest| rest.split('<').next()).map(str::to_string).collect()
+/// The public methods of a macro that has a file of its name, and whether they return a `Result`.
+fn methods_of_macro(name: &str) -> Vec<(String, bool)> {
+    let path = of_crate(&format!("src/map/{name}.rs"));
+    let source = std::fs::read_to_string(path).expect("a file");
+    let methods = source.split("pub fn ").skip(1);
+    let parsed = methods.map(|rest| {
+        let name = rest.split(['<', '(']).next().expect("a name");
+        let signature = rest.split('{').next().expect("a body");
+        (name.to_string(), signature.contains("-> Result<"))
+    });
+    parsed.collect()
 }
 
 fn read(path: &Path, table: &mut Table) {
@@ -120,9 +128,13 @@ fn read(path: &Path, table: &mut Table) {
                             let name = method.sig.ident.to_string();
                             add(name, columns, is_result(&method.sig.output));
                         }
-                        ImplItem::Macro(call) if call.mac.path.is_ident("set_algebra") => {
-                            for method in methods_of_set_algebra() {
-                                add(method, columns, false);
+                        ImplItem::Macro(call)
+                            if ["set_algebra", "set_methods"]
+                                .iter()
+                                .any(|name| call.mac.path.is_ident(name)) =>
+                        {
+                            for (method, is_result) in methods_of_macro(&text(&call.mac.path)) {
+                                add(method, columns, is_result);
                             }
                         }
                         ImplItem::Macro(call) if call.mac.path.is_ident("whole_map") => {

@@ -3,7 +3,8 @@
 #![cfg(all(target_os = "linux", not(modelled)))]
 
 use nunatak::{
-    DlhtMap, DlhtWideMap, Error, IcebergMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
+    Dlht, DlhtMap, Error, Iceberg, IcebergMap, PeaMap, PeaMultiMap, TurboBlobMap, TurboMap,
+    WideDesign, WideMap,
 };
 
 /// Limits the address space to the present use and `more` bytes; removes the limit if `None`.
@@ -19,7 +20,8 @@ fn limit_address_space(more: Option<u64>) {
 #[test]
 fn maps_that_may_not_grow_keep_everything_and_grow_later() {
     dlht();
-    wide();
+    wide::<Dlht>();
+    wide::<Iceberg>();
     iceberg();
     pea();
     pea_multi();
@@ -226,11 +228,11 @@ fn dlht() {
 }
 
 /// More bins for links are made until these are refused, too. Then a new key is an error.
-fn wide() {
-    const CAPACITY: u64 = 1 << 20;
-    let map: DlhtWideMap<u64, (u64, u64)> = DlhtWideMap::with_capacity(CAPACITY as usize);
+fn wide<D: WideDesign>() {
+    const CAPACITY: u64 = 1 << 21;
+    let map: WideMap<u64, (u64, u64), D> = WideMap::with_capacity(CAPACITY as usize);
     let bins = map.stats().bins;
-    // Its next size is four times 75 MB.
+    // Its next size is two times 60 MB, or four times 150.
     limit_address_space(Some(64 << 20));
     let first_refused = (0..100 * CAPACITY)
         .find(|&key| match map.insert_within_capacity(key, (key, !key)) {

@@ -1,4 +1,4 @@
-//! Wide entries in DLHT's bins under a randomised scheduler: whole operations of several threads, through growth,
+//! Wide entries, in DLHT's bins and in IcebergHT's blocks, under a randomised scheduler: whole operations of several threads, through growth,
 //! shrinking and snapshots, on schedules that a real machine seldom takes.
 //!
 //! ```sh
@@ -11,26 +11,41 @@
 #[allow(dead_code, reason = "the scenarios of maps of words")]
 mod schedules;
 
-use nunatak::{DlhtBuilder, DlhtWideMap};
+use nunatak::{Dlht, DlhtBuilder, Iceberg, IcebergBuilder, WideDesign, WideMap};
 use schedules::Scenario;
 use shuttle::thread;
 use std::sync::Arc;
 
-type Map = DlhtWideMap<u64, (u64, u64)>;
+type Map<D> = WideMap<u64, (u64, u64), D>;
 
-const SCENARIOS: [Scenario; 6] = [
-    ("values are whole", 4_000, values_are_whole),
-    ("growth loses nothing", 6_000, growth_loses_nothing),
-    ("no increment is lost", 6_000, no_increment_is_lost),
-    ("a stable key is never missed", 4_000, a_stable_key_is_never_missed),
-    ("resizing loses nothing", 4_000, resizing_loses_nothing),
-    ("snapshots are cuts", 6_000, snapshots_are_cuts),
-];
+const fn scenarios<D: Small>() -> [Scenario; 6] {
+    [
+        ("values are whole", 4_000, values_are_whole::<D>),
+        ("growth loses nothing", 6_000, growth_loses_nothing::<D>),
+        ("no increment is lost", 6_000, no_increment_is_lost::<D>),
+        ("a stable key is never missed", 4_000, a_stable_key_is_never_missed::<D>),
+        ("resizing loses nothing", 4_000, resizing_loses_nothing::<D>),
+        ("snapshots are cuts", 6_000, snapshots_are_cuts::<D>),
+    ]
+}
 
-/// Two bins of two slots; the index doubles, and moves one bin at a time.
-fn small() -> Arc<Map> {
-    let builder = DlhtBuilder::default().initial_bins(2).growth_factor(2).transfer_chunk(1);
-    Arc::new(builder.link_ratio(64).build_wide().unwrap())
+trait Small: WideDesign + Sized {
+    fn map() -> Map<Self>;
+}
+
+impl Small for Dlht {
+    /// Two bins of two slots; the index doubles, and moves one bin at a time.
+    fn map() -> Map<Self> {
+        let builder = DlhtBuilder::default().initial_bins(2).growth_factor(2).transfer_chunk(1);
+        builder.link_ratio(64).build_wide().unwrap()
+    }
+}
+
+impl Small for Iceberg {
+    /// Two blocks of four slots.
+    fn map() -> Map<Self> {
+        IcebergBuilder::default().build_wide().unwrap()
+    }
 }
 
 /// A value whose halves belong together.
@@ -38,17 +53,17 @@ fn value(n: u64) -> (u64, u64) {
     (n, !n)
 }
 
-fn spawn<T: Send + 'static>(
-    map: &Arc<Map>,
-    operate: impl FnOnce(&Map) -> T + Send + 'static,
+fn spawn<D: Small, T: Send + 'static>(
+    map: &Arc<Map<D>>,
+    operate: impl FnOnce(&Map<D>) -> T + Send + 'static,
 ) -> thread::JoinHandle<T> {
     let map = Arc::clone(map);
     thread::spawn(move || operate(&map))
 }
 
 /// One thread changes a key and the key that takes its slot. Another one never sees half of a value.
-fn values_are_whole() {
-    let map = small();
+fn values_are_whole<D: Small>() {
+    let map = Arc::new(D::map());
     map.insert(2, value(0));
     let writer = spawn(&map, |map| {
         for n in 1..6 {
@@ -68,8 +83,8 @@ fn values_are_whole() {
 }
 
 /// Threads insert and remove keys of their own while the map grows from its smallest size.
-fn growth_loses_nothing() {
-    let map = small();
+fn growth_loses_nothing<D: Small>() {
+    let map = Arc::new(D::map());
     let threads: Vec<_> = (0..3_u64)
         .map(|thread| {
             spawn(&map, move |map| {
@@ -96,8 +111,8 @@ fn growth_loses_nothing() {
 }
 
 /// Increments of shared counters add up while the map grows.
-fn no_increment_is_lost() {
-    let map = small();
+fn no_increment_is_lost<D: Small>() {
+    let map = Arc::new(D::map());
     let threads: Vec<_> = (0..3_u64)
         .map(|thread| {
             spawn(&map, move |map| {
@@ -114,8 +129,8 @@ fn no_increment_is_lost() {
 }
 
 /// Gets, batches and iterators find keys that are always there while the map grows and shrinks.
-fn a_stable_key_is_never_missed() {
-    let map = small();
+fn a_stable_key_is_never_missed<D: Small>() {
+    let map = Arc::new(D::map());
     for key in [2, 4, 6] {
         map.insert(key, value(key));
     }
@@ -146,8 +161,8 @@ fn a_stable_key_is_never_missed() {
 }
 
 /// Threads change keys while another shrinks the map and grows it again.
-fn resizing_loses_nothing() {
-    let map = small();
+fn resizing_loses_nothing<D: Small>() {
+    let map = Arc::new(D::map());
     for key in 0..12 {
         map.insert(key, value(0));
     }
@@ -176,8 +191,8 @@ fn resizing_loses_nothing() {
 }
 
 /// One thread keeps two keys in step, the first one ahead. A snapshot shows them so.
-fn snapshots_are_cuts() {
-    let map = small();
+fn snapshots_are_cuts<D: Small>() {
+    let map = Arc::new(D::map());
     map.insert(2, value(0));
     map.insert(3, value(0));
     let writer = spawn(&map, |map| {
@@ -198,8 +213,13 @@ fn snapshots_are_cuts() {
 }
 
 #[test]
-fn every_scenario_holds() {
-    schedules::every_scenario_holds(&SCENARIOS);
+fn every_scenario_holds_in_bins() {
+    schedules::every_scenario_holds(&scenarios::<Dlht>());
+}
+
+#[test]
+fn every_scenario_holds_in_blocks() {
+    schedules::every_scenario_holds(&scenarios::<Iceberg>());
 }
 
 #[cfg(nunatak_seeded_bugs)]
@@ -213,5 +233,6 @@ fn seeded_bugs_are_found() {
         (Bug::WideLinksNotMoved, "growth loses nothing"),
         (Bug::WideCutWithoutFreezing, "snapshots are cuts"),
     ];
-    schedules::seeded_bugs_are_found(&bugs, &SCENARIOS);
+    schedules::seeded_bugs_are_found(&bugs, &scenarios::<Dlht>());
+    schedules::seeded_bugs_are_found(&bugs, &scenarios::<Iceberg>());
 }

@@ -84,6 +84,15 @@ fn for_each_kind(test: &impl Test) {
         |map, n| map.get(&n) == Some((n, !n))
     );
     kind!(
+        IcebergWideMap<u64, (u64, u64)>,
+        |map, n| _ = map.insert(n, (n, !n)),
+        |map, n| map.get(&n) == Some((n, !n))
+    );
+    kind!(DlhtWideSet<u128>, |map, n| _ = map.insert(u128::from(n) << 64), |map, n| map
+        .contains(&(u128::from(n) << 64)));
+    kind!(IcebergWideSet<u128>, |map, n| _ = map.insert(u128::from(n) << 64), |map, n| map
+        .contains(&(u128::from(n) << 64)));
+    kind!(
         DlhtShadowMap<u64, u64>,
         |map, n| _ = map.insert(n, !n).unwrap(),
         |map, n| map.get(&n) == Some(!n)

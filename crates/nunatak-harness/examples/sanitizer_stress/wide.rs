@@ -1,13 +1,13 @@
 //! Maps whose values have two words.
 
 use super::stress::{KEYS, ROUNDS, THREADS, run_threads, value};
-use nunatak::{DlhtMap, DlhtWideMap};
+use nunatak::{DlhtMap, IcebergMap, WideDesign, WideMap};
 use std::ffi::c_void;
 
-type Map = DlhtWideMap<u64, (u64, u64)>;
+type Map<D> = WideMap<u64, (u64, u64), D>;
 
-struct Task<'m> {
-    map: &'m Map,
+struct Task<'m, D: WideDesign> {
+    map: &'m Map<D>,
     seed: u64,
 }
 
@@ -20,7 +20,7 @@ fn check(key: u64, (first, second): (u64, u64)) {
     assert!(first >> 32 == key && second == !first, "a value of another key, or of two values");
 }
 
-fn step(map: &Map, random: u64, round: u64) {
+fn step<D: WideDesign>(map: &Map<D>, random: u64, round: u64) {
     let key = random >> 40 & (KEYS - 1);
     match random >> 32 & 15 {
         0..=3 => map.get(&key).into_iter().for_each(|found| check(key, found)),
@@ -51,9 +51,9 @@ fn step(map: &Map, random: u64, round: u64) {
     }
 }
 
-extern "C" fn thread(task: *mut c_void) -> *mut c_void {
+extern "C" fn thread<D: WideDesign>(task: *mut c_void) -> *mut c_void {
     // SAFETY: `run` keeps the tasks until it has joined the threads.
-    let task = unsafe { &*task.cast::<Task<'_>>() };
+    let task = unsafe { &*task.cast::<Task<'_, D>>() };
     let mut random = task.seed;
     for round in 0..ROUNDS {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -62,13 +62,18 @@ extern "C" fn thread(task: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-pub(super) fn run() {
-    let builder = DlhtMap::<u64, u64>::builder().initial_bins(2).growth_factor(2);
-    let map: Map = builder.transfer_chunk(2).build_wide().expect("valid options");
-    let task = |seed| Task { map: &map, seed: seed * 7919 + 1 };
-    let mut tasks: Vec<Task<'_>> = (0..THREADS as u64).map(task).collect();
-    run_threads(&mut tasks, thread);
+fn run_on<D: WideDesign>(map: &Map<D>) {
+    let task = |seed| Task { map, seed: seed * 7919 + 1 };
+    let mut tasks: Vec<Task<'_, D>> = (0..THREADS as u64).map(task).collect();
+    run_threads(&mut tasks, thread::<D>);
     map.iter().for_each(|(key, found)| check(key, found));
     assert_eq!(map.len(), map.iter().count());
     println!("{} entries of two words, nothing wrong", map.len());
+}
+
+pub(super) fn run() {
+    let builder = DlhtMap::<u64, u64>::builder().initial_bins(2).growth_factor(2);
+    run_on(&builder.transfer_chunk(2).build_wide().expect("valid options"));
+    let builder = IcebergMap::<u64, u64>::builder();
+    run_on(&builder.build_wide().expect("valid options"));
 }

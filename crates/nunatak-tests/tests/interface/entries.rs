@@ -2,7 +2,7 @@
 //! every design.
 
 use nunatak::entry::{Inline, InlineKey};
-use nunatak::{boxed, inline, *};
+use nunatak::{boxed, inline, wide, *};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
@@ -411,4 +411,37 @@ fn maps_are_unwind_safe() {
     is_safe::<DlhtBoxedSet<String>>();
     is_safe::<TurboBlobMap>();
     is_safe::<DlhtRecordMap>();
+}
+
+/// Maps of 16 bytes have the entries of inline maps.
+fn entries_of_wide_maps<D: WideDesign>()
+where
+    WideMap<u64, (u64, u64), D>: Sync,
+{
+    let map: WideMap<u64, (u64, u64), D> = [(1, (10, 1))].into();
+    let wide::Entry::Occupied(old) = map.entry(1) else { panic!("present") };
+    // Only the second word differs.
+    map.insert(1, (10, 2));
+    let wide::Entry::Occupied(newer) = old.insert((12, 0)).unwrap_err() else { panic!("present") };
+    assert_eq!((newer.key(), newer.get(), map.get(&1)), (1, (10, 2), Some((10, 2))));
+    map.remove(&1);
+    let wide::Entry::Vacant(vacant) = newer.remove().unwrap_err() else { panic!("absent") };
+    assert!(vacant.insert((13, 0)).is_ok());
+    assert_eq!(map.entry(1).or_insert((0, 0)), (13, 0));
+
+    let map: WideMap<u64, (u64, u64), D> = WideMap::new();
+    in_threads(|thread| {
+        for round in 0..ROUNDS {
+            let add = |(count, sum): &mut (u64, u64)| (*count, *sum) = (*count + 1, *sum + thread);
+            map.entry(round % 8).and_modify(add).or_insert((1, thread));
+        }
+    });
+    let (count, sum) = map.values().fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+    assert_eq!((count, sum), (THREADS * ROUNDS, ROUNDS * (0..THREADS).sum::<u64>()));
+}
+
+#[test]
+fn entries_of_wide_maps_lose_nothing() {
+    entries_of_wide_maps::<Dlht>();
+    entries_of_wide_maps::<Iceberg>();
 }

@@ -85,4 +85,4 @@ pub use nunatak_derive::Inline;
 pub use nunatak_derive::InlineKey;
 pub use record::Records;
 pub use size::{BesideInSlot, Bytes, Size};
-pub use wide::{Count, OneWord, TwoWords, Wide, WideKey};
+pub use wide::{Count, NoWords, OneWord, TwoWords, Wide, WideKey};

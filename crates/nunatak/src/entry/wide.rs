@@ -35,7 +35,7 @@ use core::num::NonZero;
     note = "for any other type use `DlhtBoxedMap`"
 )]
 pub trait Wide: Copy + Send + Sync + 'static {
-    /// How many words the type takes: [`OneWord`] or [`TwoWords`].
+    /// How many words the type takes: [`OneWord`], [`TwoWords`], or for `()` [`NoWords`].
     type Words: Count;
 
     /// Converts the value to words. The second is zero if the type takes one.
@@ -65,19 +65,29 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A number of words: [`OneWord`] or [`TwoWords`].
+/// A number of words: [`NoWords`], [`OneWord`] or [`TwoWords`].
 ///
 /// ```
 /// use nunatak::entry::{Count, Wide};
 /// fn words<T: Wide>() -> usize {
 ///     T::Words::COUNT
 /// }
-/// assert_eq!((words::<u64>(), words::<u128>()), (1, 2));
+/// assert_eq!((words::<()>(), words::<u64>(), words::<u128>()), (0, 1, 2));
 /// ```
 pub trait Count: sealed::Sealed + Send + Sync + 'static {
     /// The number.
     const COUNT: usize;
 }
+
+/// No word: the value of a map that is a set.
+///
+/// ```
+/// use nunatak::entry::{NoWords, Wide};
+/// fn takes_no_words<T: Wide<Words = NoWords>>() {}
+/// takes_no_words::<()>();
+/// ```
+#[derive(Debug)]
+pub struct NoWords(());
 
 /// One word.
 ///
@@ -99,8 +109,13 @@ pub struct OneWord(());
 #[derive(Debug)]
 pub struct TwoWords(());
 
+impl sealed::Sealed for NoWords {}
 impl sealed::Sealed for OneWord {}
 impl sealed::Sealed for TwoWords {}
+
+impl Count for NoWords {
+    const COUNT: usize = 0;
+}
 
 impl Count for OneWord {
     const COUNT: usize = 1;
@@ -138,10 +153,22 @@ macro_rules! integers {
 }
 
 integers! { u8 u16 u32 u64 usize i8 i16 i32 i64 isize }
-of_one_word! { bool; char; f32; f64; (); }
+of_one_word! { bool; char; f32; f64; }
 impl WideKey for bool {}
 impl WideKey for char {}
 impl WideKey for () {}
+
+impl Wide for () {
+    type Words = NoWords;
+
+    #[inline(always)]
+    fn to_words(self) -> [u64; 2] {
+        [0, 0]
+    }
+
+    #[inline(always)]
+    fn from_words(_words: [u64; 2]) -> Self {}
+}
 
 impl Wide for u128 {
     type Words = TwoWords;

@@ -54,6 +54,13 @@ pub trait HashCodec: Send + Sync + 'static {
         self.hash(word)
     }
 
+    /// Returns the hashes of several words, which depend on each other in nothing. Must run no code of
+    /// the caller's.
+    #[inline(always)]
+    fn hash_all<const N: usize>(&self, words: [u64; N]) -> [u64; N] {
+        words.map(|word| self.hash(word))
+    }
+
     /// Returns the bin of a hash.
     #[inline(always)]
     fn place(hash: u64, bins: usize) -> usize {
@@ -166,6 +173,12 @@ pub trait Permutes: Copy + Send + Sync + 'static {
         self.hash(word)
     }
 
+    /// Returns several permuted words.
+    #[inline(always)]
+    fn hash_all<const N: usize>(&self, words: [u64; N]) -> [u64; N] {
+        words.map(|word| self.hash(word))
+    }
+
     /// Returns the tag of a permuted word: the word without its highest bit, which is the half.
     #[inline(always)]
     fn tag(hash: u64) -> u64 {
@@ -202,6 +215,11 @@ impl Permutes for CrcPermutation {
     #[inline(always)]
     fn hash_pinned(&self, word: u64, pin: &FastPin) -> u64 {
         self.hash_pinned(word, pin)
+    }
+
+    #[inline(always)]
+    fn hash_all<const N: usize>(&self, words: [u64; N]) -> [u64; N] {
+        self.hash_all(words)
     }
 
     /// One instruction; setting the highest bit of another register takes four.
@@ -347,6 +365,15 @@ where
     fn hash_pinned(&self, word: u64, pin: &FastPin) -> u64 {
         debug_assert!(!Self::runs_callers_code());
         if Self::permutes() { self.permutation.hash_pinned(word, pin) } else { self.hash(word) }
+    }
+
+    #[inline(always)]
+    fn hash_all<const N: usize>(&self, words: [u64; N]) -> [u64; N] {
+        debug_assert!(!Self::runs_callers_code());
+        match Self::permutes() {
+            true => self.permutation.hash_all(words),
+            false => words.map(|word| self.hash(word)),
+        }
     }
 
     #[inline(always)]

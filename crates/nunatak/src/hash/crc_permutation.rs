@@ -8,6 +8,7 @@
 
 use super::permutation::{draw_multiplier, inverse_of};
 use crate::sync::FastPin;
+use core::array;
 use core::hash::BuildHasher;
 
 /// Low half: the CRC of the word; high half: the low half of the word. Then multiplied by an odd secret
@@ -48,6 +49,15 @@ impl CrcPermutation {
     #[inline(always)]
     pub(super) fn hash_pinned(&self, word: u64, pin: &FastPin) -> u64 {
         self.of_crc(word, instruction::crc_pinned(word, pin))
+    }
+
+    /// As `hash`, of several words.
+    #[inline(always)]
+    pub(super) fn hash_all<const N: usize>(&self, words: [u64; N]) -> [u64; N] {
+        match instruction::crcs(words) {
+            Some(crcs) => array::from_fn(|i| self.of_crc(words[i], crcs[i])),
+            None => words.map(|word| self.of_crc(word, crc_by_table(word))),
+        }
     }
 
     #[inline(always)]
@@ -143,12 +153,18 @@ mod instruction {
 
     #[inline(always)]
     pub(super) fn crc(word: u64) -> Option<u64> {
+        crcs([word]).map(|[crc]| crc)
+    }
+
+    /// Returns the CRCs of several words, if the processor has the instruction.
+    #[inline(always)]
+    pub(super) fn crcs<const N: usize>(words: [u64; N]) -> Option<[u64; N]> {
         // Relaxed: as above.
         if !cfg!(target_feature = "sse4.2") && !IS_THERE.load(Ordering::Relaxed) {
             return None;
         }
         // SAFETY: the build requires SSE 4.2, or `detect` has seen it.
-        Some(unsafe { crc_here(word) })
+        Some(words.map(|word| unsafe { crc_here(word) }))
     }
 
     #[inline(always)]
@@ -188,6 +204,11 @@ mod instruction {
     }
 
     #[inline(always)]
+    pub(super) fn crcs<const N: usize>(_words: [u64; N]) -> Option<[u64; N]> {
+        None
+    }
+
+    #[inline(always)]
     pub(super) fn crc_pinned(word: u64, _pin: &FastPin) -> u64 {
         super::crc_by_table(word)
     }
@@ -208,6 +229,12 @@ mod tests {
             for word in [word, word >> shift, word << shift, !(word >> shift)] {
                 prop_assert_eq!(inverse.word(permutation.hash(word)), word);
             }
+        }
+
+        #[test]
+        fn several_words_have_the_hashes_of_each(words: [u64; 8]) {
+            let permutation = CrcPermutation::drawn_from(&RandomState::default());
+            prop_assert_eq!(permutation.hash_all(words), words.map(|word| permutation.hash(word)));
         }
 
         #[test]

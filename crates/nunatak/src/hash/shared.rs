@@ -45,6 +45,11 @@ impl<P: HashCodec> HashCodec for RecordCodec<P> {
     }
 
     #[inline(always)]
+    fn hash_all<const N: usize>(&self, words: [u64; N]) -> [u64; N] {
+        self.0.hash_all(words)
+    }
+
+    #[inline(always)]
     fn place(hash: u64, bins: usize) -> usize {
         P::place(hash, bins)
     }

@@ -6,12 +6,14 @@ mod blob_multi;
 pub(crate) mod boxed;
 mod bytes;
 mod designs;
+pub(crate) mod entry;
 mod fallible;
 pub(crate) mod inline;
 mod interface;
 mod multi;
 mod owned_pairs;
 mod set_algebra;
+mod set_methods;
 mod unwind;
 pub(crate) mod wide;
 #[cfg(feature = "rayon")]
@@ -31,9 +33,13 @@ pub use bytes::detached::Detached;
 pub use bytes::guard::ByteGuard;
 pub use bytes::record::{DlhtRecordMap, RecordMap};
 pub use bytes::shadow::{DlhtShadowRecordMap, RecordShadow};
-pub use designs::dlht::{DlhtBoxedMap, DlhtBoxedSet, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet};
+pub use designs::dlht::{
+    DlhtBoxedMap, DlhtBoxedSet, DlhtBuilder, DlhtLocalMap, DlhtMap, DlhtSet, DlhtWideMap,
+    DlhtWideSet,
+};
 pub use designs::iceberg::{
-    IcebergBoxedMap, IcebergBoxedSet, IcebergBuilder, IcebergMap, IcebergSet,
+    IcebergBoxedMap, IcebergBoxedSet, IcebergBuilder, IcebergMap, IcebergSet, IcebergWideMap,
+    IcebergWideSet,
 };
 pub use designs::pea::{PeaBoxedMap, PeaBoxedSet, PeaBuilder, PeaMap, PeaMap8, PeaMap12, PeaSet};
 pub use designs::turbo::{
@@ -47,8 +53,9 @@ pub use inline::guard::InlineGuard;
 pub use inline::set::InlineSet;
 pub use inline::shadow::{DlhtShadowMap, Shadow};
 pub use multi::PeaMultiMap;
-pub use wide::DlhtWideMap;
-pub use wide::collection::DlhtWideStats;
+pub use wide::WideMap;
+pub use wide::collection::WideStats;
+pub use wide::set::WideSet;
 
 use crate::error::{BatchError, Error};
 use crate::memory::MemoryUsage;

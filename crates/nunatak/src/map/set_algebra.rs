@@ -60,13 +60,13 @@ where
     }
 }
 
-/// The operations on two sets of a kind: the names of two sets for the examples, the kind, and the
-/// bounds of its hasher and its design.
+/// The operations on two sets of a kind: the names of two sets for the examples, the other set's parameters, and its
+/// type.
 macro_rules! set_algebra {
-    ($dlht:literal, $turbo:literal, $set:ident, $hashing:path, $($design:tt)+) => {
-        fn filter<'s, T: $hashing, E: $($design)+>(
+    ($dlht:literal, $turbo:literal, [$($other:tt)+], $set:ty) => {
+        fn filter<'s, $($other)+>(
             &'s self,
-            other: &'s $set<K, T, E>,
+            other: &'s $set,
             present: bool,
         ) -> impl Iterator<Item = K> + 's {
             let contains_many = |keys: &[K], present: &mut [Option<()>]| {
@@ -85,9 +85,9 @@ macro_rules! set_algebra {
             ///     ((0..6).collect(), (4..9).collect());
             /// assert_eq!(a.intersection(&b).map(|key| key + 1).sum::<u32>(), 5 + 6);
             /// ```
-            pub fn intersection<'s, T: $hashing, E: $($design)+>(
+            pub fn intersection<'s, $($other)+>(
                 &'s self,
-                other: &'s $set<K, T, E>,
+                other: &'s $set,
             ) -> impl Iterator<Item = K> + 's {
                 self.filter(other, true)
             }
@@ -100,9 +100,9 @@ macro_rules! set_algebra {
             ///     ((0..6).collect(), (1..9).collect());
             /// assert_eq!(a.difference(&b).collect::<Vec<_>>(), [0]);
             /// ```
-            pub fn difference<'s, T: $hashing, E: $($design)+>(
+            pub fn difference<'s, $($other)+>(
                 &'s self,
-                other: &'s $set<K, T, E>,
+                other: &'s $set,
             ) -> impl Iterator<Item = K> + 's {
                 self.filter(other, false)
             }
@@ -115,9 +115,9 @@ macro_rules! set_algebra {
             ///     ((0..6).collect(), (1..7).collect());
             /// assert_eq!(a.symmetric_difference(&b).sum::<u32>(), 6);
             /// ```
-            pub fn symmetric_difference<'s, T: $hashing, E: $($design)+>(
+            pub fn symmetric_difference<'s, $($other)+>(
                 &'s self,
-                other: &'s $set<K, T, E>,
+                other: &'s $set,
             ) -> impl Iterator<Item = K> + 's {
                 self.difference(other).chain(other.difference(self))
             }
@@ -130,9 +130,9 @@ macro_rules! set_algebra {
             ///     ((0..6).collect(), (1..7).collect());
             /// assert_eq!(a.union(&b).count(), 7);
             /// ```
-            pub fn union<'s, T: $hashing, E: $($design)+>(
+            pub fn union<'s, $($other)+>(
                 &'s self,
-                other: &'s $set<K, T, E>,
+                other: &'s $set,
             ) -> impl Iterator<Item = K> + 's {
                 self.iter().chain(other.difference(self))
             }
@@ -145,9 +145,9 @@ macro_rules! set_algebra {
             ///     ((0..6).collect(), (6..7).collect());
             /// assert!(a.is_disjoint(&b));
             /// ```
-            pub fn is_disjoint<T: $hashing, E: $($design)+>(
+            pub fn is_disjoint<$($other)+>(
                 &self,
-                other: &$set<K, T, E>,
+                other: &$set,
             ) -> bool {
                 self.intersection(other).next().is_none()
             }
@@ -160,9 +160,9 @@ macro_rules! set_algebra {
             ///     ((0..6).collect(), (0..7).collect());
             /// assert!(a.is_subset(&b) && !b.is_subset(&a));
             /// ```
-            pub fn is_subset<T: $hashing, E: $($design)+>(
+            pub fn is_subset<$($other)+>(
                 &self,
-                other: &$set<K, T, E>,
+                other: &$set,
             ) -> bool {
                 self.difference(other).next().is_none()
             }
@@ -175,9 +175,9 @@ macro_rules! set_algebra {
             ///     ((0..6).collect(), (0..3).collect());
             /// assert!(a.is_superset(&b));
             /// ```
-            pub fn is_superset<T: $hashing, E: $($design)+>(
+            pub fn is_superset<$($other)+>(
                 &self,
-                other: &$set<K, T, E>,
+                other: &$set,
             ) -> bool {
                 other.is_subset(self)
             }

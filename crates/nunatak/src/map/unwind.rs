@@ -9,7 +9,8 @@ use crate::map::boxed::BoxedMap;
 use crate::map::bytes::ByteMap;
 use crate::map::inline::InlineMap;
 use crate::map::multi::PeaMultiMap;
-use crate::map::wide::DlhtWideMap;
+use crate::map::wide::WideMap;
+use crate::table::wide::WideDesign;
 use crate::table::{Design, HashesWith};
 use core::hash::BuildHasher;
 use core::panic::{RefUnwindSafe, UnwindSafe};
@@ -26,7 +27,7 @@ is_unwind_safe! {
     // Threads that catch a panic share keys, values and the hasher through references.
     BoxedMap<K, V, S, D> where [K: RefUnwindSafe, V: RefUnwindSafe, S: RefUnwindSafe, D: Design];
     ByteMap<E, D> where [E: Entries, D: Design];
-    DlhtWideMap<K, V> where [K: Wide, V: Wide];
+    WideMap<K, V, D> where [K: Wide, V: Wide, D: WideDesign];
     PeaMultiMap<K, V, S> where [K: InlineKey, V, S: Hashing];
     PeaBlobMultiMap<V, S> where [V, S: BuildHasher + Send + Sync + RefUnwindSafe + 'static];
 }

@@ -3,9 +3,10 @@
 //! A map is written as a snapshot: a consistent cut. So a map can be written while it is in use,
 //! and its length is known beforehand.
 
-use super::{BoxedMap, BoxedSet, DlhtWideMap, InlineMap, InlineSet, PeaMultiMap};
+use super::{BoxedMap, BoxedSet, InlineMap, InlineSet, PeaMultiMap, WideMap, WideSet};
 use crate::entry::{Inline, InlineKey, Wide, WideKey};
 use crate::hash::Hashing;
+use crate::table::wide::WideDesign;
 use crate::table::{Design, HashesWith, Unshadowed};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
@@ -28,7 +29,7 @@ where
     }
 }
 
-impl<K: WideKey + Serialize, V: Wide + Serialize> Serialize for DlhtWideMap<K, V> {
+impl<K: WideKey + Serialize, V: Wide + Serialize, D: WideDesign> Serialize for WideMap<K, V, D> {
     fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
         let entries: Vec<(K, V)> = self.snapshot().map_err(W::Error::custom)?.collect();
         serializer.collect_map(entries)
@@ -50,6 +51,13 @@ where
 impl<K: InlineKey + Serialize, S: Hashing, D: HashesWith<S> + Unshadowed> Serialize
     for InlineSet<K, S, D>
 {
+    fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
+        let keys: Vec<K> = self.snapshot().map_err(W::Error::custom)?.collect();
+        serializer.collect_seq(keys)
+    }
+}
+
+impl<K: WideKey + Serialize, D: WideDesign> Serialize for WideSet<K, D> {
     fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
         let keys: Vec<K> = self.snapshot().map_err(W::Error::custom)?.collect();
         serializer.collect_seq(keys)
@@ -143,10 +151,11 @@ where
     }
 }
 
-impl<'de, K, V> Deserialize<'de> for DlhtWideMap<K, V>
+impl<'de, K, V, D> Deserialize<'de> for WideMap<K, V, D>
 where
     K: WideKey + Deserialize<'de>,
     V: Wide + Deserialize<'de>,
+    D: WideDesign,
 {
     fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
         let make = Self::with_capacity;
@@ -177,6 +186,13 @@ where
     }
 }
 
+impl<'de, K: WideKey + Deserialize<'de>, D: WideDesign> Deserialize<'de> for WideSet<K, D> {
+    fn deserialize<R: Deserializer<'de>>(deserializer: R) -> Result<Self, R::Error> {
+        let make = Self::with_capacity;
+        deserializer.deserialize_seq(Keys { make, what: PhantomData::<fn() -> (Self, K)> })
+    }
+}
+
 impl<'de, K, S, D: Design> Deserialize<'de> for BoxedSet<K, S, D>
 where
     K: Hash + Eq + Deserialize<'de>,
@@ -202,7 +218,9 @@ where
 
 #[cfg(all(test, not(modelled)))]
 mod tests {
-    use crate::{DlhtBoxedMap, DlhtBoxedSet, DlhtMap, DlhtSet, DlhtWideMap, PeaMultiMap};
+    use crate::{
+        DlhtBoxedMap, DlhtBoxedSet, DlhtMap, DlhtSet, DlhtWideMap, IcebergWideSet, PeaMultiMap,
+    };
 
     #[test]
     fn maps_and_sets_come_back() {
@@ -226,6 +244,10 @@ mod tests {
         let text = serde_json::to_string(&set).unwrap();
         let back: DlhtSet<u64> = serde_json::from_str(&text).unwrap();
         assert!(back.len() == 3 && [0, 7, u64::MAX].iter().all(|key| back.contains(key)));
+
+        let set: IcebergWideSet<u128> = [0, 7, u128::MAX].into_iter().collect();
+        let text = serde_json::to_string(&set).unwrap();
+        assert_eq!(serde_json::from_str::<IcebergWideSet<u128>>(&text).unwrap(), set);
 
         let set: DlhtBoxedSet<String> = ["a".to_owned(), String::new()].into_iter().collect();
         let text = serde_json::to_string(&set).unwrap();

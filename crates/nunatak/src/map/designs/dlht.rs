@@ -12,9 +12,11 @@ use crate::map::bytes::shadow::DlhtShadowRecordMap;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
 use crate::map::inline::shadow::DlhtShadowMap;
-use crate::map::wide::DlhtWideMap;
+use crate::map::wide::set::WideSet;
+use crate::map::wide::{Of, WideMap};
 use crate::mode::{Mode, SingleThread};
 use crate::table::dlht::{Config, Table};
+use crate::table::wide;
 use crate::table::{Dlht, Room};
 use std::sync::Arc;
 
@@ -89,6 +91,30 @@ pub type DlhtBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Dlht>;
 /// assert!(seen.insert("ice".into()) && seen.contains("ice"));
 /// ```
 pub type DlhtBoxedSet<K, S = RandomState> = BoxedSet<K, S, Dlht>;
+
+/// A map of keys and values of up to 16 bytes each, stored in the bins themselves: (u64, u64), `u128`,
+/// a UUID, a pointer with a tag.
+///
+/// A bin is one cache line with two entries of 24 bytes, or three of 16; entries of 32 bytes are three to two
+/// lines. A get touches one bin in nine of ten cases. Placement and growth are those of DLHT (HPDC '24, section 3.2),
+/// the lock of a bin is CLHT's (ASPLOS '15). See [`WideMap`] for what happens under concurrency.
+///
+/// ```
+/// use nunatak::DlhtWideMap;
+/// let spans: DlhtWideMap<u64, (u64, u64)> = DlhtWideMap::new();
+/// spans.insert(7, (100, 200));
+/// assert_eq!(spans.get(&7), Some((100, 200)));
+/// ```
+pub type DlhtWideMap<K, V> = WideMap<K, V, Dlht>;
+
+/// A set of keys of up to 16 bytes each, three in a bin of a cache line: a [`DlhtWideMap`] without values.
+///
+/// ```
+/// use nunatak::DlhtWideSet;
+/// let seen: DlhtWideSet<[u8; 16]> = DlhtWideSet::new();
+/// assert!(seen.insert([7; 16]) && seen.contains(&[7; 16]));
+/// ```
+pub type DlhtWideSet<K> = WideSet<K, Dlht>;
 
 /// Builds a [`DlhtMap`], [`DlhtSet`](crate::DlhtSet) or [`DlhtBoxedMap`](crate::DlhtBoxedMap) with
 /// a capacity, a hasher, and other values for the constants that the paper varies.
@@ -400,7 +426,24 @@ impl DlhtBuilder {
     /// ```
     pub fn build_wide<K: WideKey, V: Wide>(self) -> Result<DlhtWideMap<K, V>, Error> {
         self.check()?;
-        DlhtWideMap::build(self.hasher, self.config, self.capacity)
+        let config = wide::Config::of_bins::<Of<K, V>>(&self.config);
+        WideMap::build(self.hasher, config, self.capacity)
+    }
+
+    /// Builds a set of keys of up to 16 bytes each.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{DlhtMap, DlhtWideSet};
+    /// let set: DlhtWideSet<u128> =
+    ///     DlhtMap::<u64, u64>::builder().capacity(1000).build_wide_set()?;
+    /// # assert!(set.is_empty());
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_wide_set<K: WideKey>(self) -> Result<DlhtWideSet<K>, Error> {
+        Ok(WideSet::of(self.build_wide()?))
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`IcebergMap`] and its relatives: the maps of IcebergHT's table, and their builder.
 
-use crate::entry::{Inline, InlineKey};
+use crate::entry::{Inline, InlineKey, Wide, WideKey};
 use crate::error::Error;
 use crate::hash::{HashCodec, Hashing, IdentityCodec, RandomState};
 use crate::map::boxed::BoxedMap;
@@ -8,10 +8,12 @@ use crate::map::boxed::guard::BoxedGuard;
 use crate::map::boxed::set::BoxedSet;
 use crate::map::inline::InlineMap;
 use crate::map::inline::set::InlineSet;
+use crate::map::wide::WideMap;
+use crate::map::wide::set::WideSet;
 use crate::table::Room;
 use crate::table::growing;
 use crate::table::iceberg::{BlockSizes, Blocks, Config, SlotHandle};
-use crate::table::{ByWord, Iceberg};
+use crate::table::{ByWord, Iceberg, wide};
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
@@ -77,6 +79,33 @@ pub type IcebergBoxedMap<K, V, S = RandomState> = BoxedMap<K, V, S, Iceberg>;
 /// assert!(seen.insert("ice".into()) && seen.contains("ice"));
 /// ```
 pub type IcebergBoxedSet<K, S = RandomState> = BoxedSet<K, S, Iceberg>;
+
+/// A map of keys and values of up to 16 bytes each, stored in the blocks themselves, which are more than 90 % full
+/// before the map grows: some 28 bytes an entry of 24.
+///
+/// A block has 52 slots with fingerprints, as the first level of IcebergHT (SIGMOD '23, section 3). A key that finds no
+/// room is in a small block behind a link, not in a second level that all blocks share: then one lock covers every
+/// place of a key. A get that hits touches two to three lines: fingerprints and entry. One that misses touches one, or
+/// two if the block has a link. An entry stays where it is until it is removed or the map changes its size, which it
+/// does as [`DlhtWideMap`](crate::DlhtWideMap) does: into a new table, which needs the memory of both for a time. See
+/// [`WideMap`] for what happens under concurrency.
+///
+/// ```
+/// use nunatak::IcebergWideMap;
+/// let spans: IcebergWideMap<u64, (u64, u64)> = IcebergWideMap::new();
+/// spans.insert(7, (100, 200));
+/// assert_eq!(spans.get(&7), Some((100, 200)));
+/// ```
+pub type IcebergWideMap<K, V> = WideMap<K, V, Iceberg>;
+
+/// A set of keys of up to 16 bytes each, more than 90 % of its memory full of keys: an [`IcebergWideMap`] without values.
+///
+/// ```
+/// use nunatak::IcebergWideSet;
+/// let seen: IcebergWideSet<[u8; 16]> = IcebergWideSet::new();
+/// assert!(seen.insert([7; 16]) && seen.contains(&[7; 16]));
+/// ```
+pub type IcebergWideSet<K> = WideSet<K, Iceberg>;
 
 /// Builds an [`IcebergMap`], [`IcebergSet`] or [`IcebergBoxedMap`] with a capacity, a hasher, and
 /// other values for the constants that the paper varies.
@@ -279,6 +308,45 @@ impl<S, B: BlockSizes> IcebergBuilder<S, B> {
         self.check()?;
         let table = growing::build(IdentityCodec, self.config, self.capacity)?;
         Ok(BoxedMap::of(table, self.hasher))
+    }
+}
+
+impl IcebergBuilder {
+    /// Builds a map of keys and values of up to 16 bytes each. Of the options it knows the capacity, whether it grows, and
+    /// the load at which it does.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{IcebergMap, IcebergWideMap};
+    /// let map: IcebergWideMap<u64, (u64, u64)> =
+    ///     IcebergMap::<u64, u64>::builder().capacity(100_000).max_load(0.95).build_wide()?;
+    /// (0..100_000).for_each(|key| _ = map.insert(key, (key, key)));
+    /// assert!(map.memory_usage().mapped < 28 * 100_000);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_wide<K: WideKey, V: Wide>(self) -> Result<IcebergWideMap<K, V>, Error> {
+        self.check()?;
+        let config = wide::Config::of_blocks(&self.config);
+        WideMap::build(self.hasher, config, self.capacity)
+    }
+
+    /// Builds a set of keys of up to 16 bytes each, with the options that [`build_wide`](Self::build_wide) knows.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// # use nunatak::{IcebergMap, IcebergWideSet};
+    /// let set: IcebergWideSet<u128> =
+    ///     IcebergMap::<u64, u64>::builder().capacity(100_000).max_load(0.95).build_wide_set()?;
+    /// (0..100_000).for_each(|key| _ = set.insert(key << 64));
+    /// assert!(set.memory_usage().mapped < 20 * 100_000);
+    /// # Ok::<(), nunatak::Error>(())
+    /// ```
+    pub fn build_wide_set<K: WideKey>(self) -> Result<IcebergWideSet<K>, Error> {
+        Ok(WideSet::of(self.build_wide()?))
     }
 }
 

@@ -3,7 +3,6 @@
 mod batches;
 mod collection;
 mod columns;
-pub(crate) mod entry;
 pub(super) mod guard;
 mod integers;
 pub(crate) mod iterate;
@@ -150,7 +149,7 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> InlineMap<K, V, S, D
 
     /// Replaces the word `current` by another, or removes the key. The error is the word that is
     /// there instead, if any.
-    pub(super) fn replace_word(
+    pub(in crate::map) fn replace_word(
         &self,
         key: K,
         current: u64,

@@ -10,5 +10,5 @@ use crate::table::{HashesWith, Unshadowed};
 /// moment during the iteration. Keys are looked up in batches, whose memory latencies overlap.
 /// (Semi-joins are intersections, anti-joins are differences: DLHT, section 3.1.)
 impl<K: InlineKey, S: Hashing, D: HashesWith<S> + Unshadowed> InlineSet<K, S, D> {
-    set_algebra! { "DlhtSet", "TurboSet", InlineSet, Hashing, HashesWith<T> + Unshadowed }
+    set_algebra! { "DlhtSet", "TurboSet", [T: Hashing, E: HashesWith<T> + Unshadowed], InlineSet<K, T, E> }
 }

@@ -1,14 +1,14 @@
-//! [`DlhtWideMap`]: batches. They ask for the lines of keys ahead of those that they work on.
+//! [`WideMap`]: batches. They ask for the lines of keys ahead of those that they work on.
 
-use super::DlhtWideMap;
+use super::WideMap;
 use crate::entry::{Wide, WideKey};
 use crate::error::{BatchError, Error};
 #[cfg(doc)]
 use crate::map::ConcurrentMap;
 use crate::map::batch::{Op, Request, Stop, check_batch};
-use crate::table::wide::{WideChange, Words};
+use crate::table::wide::{WideChange, WideDesign, Words};
 
-impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
+impl<K: WideKey, V: Wide, D: WideDesign> WideMap<K, V, D> {
     /// Stores what `each` returns for every key of a batch, in order. Returns how many of these are values.
     #[inline(always)]
     fn batch(

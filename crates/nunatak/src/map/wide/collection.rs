@@ -1,15 +1,15 @@
-//! [`DlhtWideMap`] as a collection: the map as a whole, and the interface of all maps.
+//! [`WideMap`] as a collection: the map as a whole, and the interface of all maps.
 
-use super::DlhtWideMap;
+use super::WideMap;
 use crate::entry::{Wide, WideKey};
 use crate::error::{BatchError, Error};
 use crate::map::batch::{Op, Stop};
 use crate::map::interface::{by_own_methods, whole_map};
 use crate::map::{Compute, ConcurrentMap};
 use crate::memory::MemoryUsage;
-use crate::table::wide::WideChange;
+use crate::table::wide::{WideChange, WideDesign};
 
-/// How many bins a [`DlhtWideMap`] has.
+/// How many bins a [`WideMap`] has.
 ///
 /// ```
 /// use nunatak::DlhtWideMap;
@@ -18,16 +18,16 @@ use crate::table::wide::WideChange;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct DlhtWideStats {
+pub struct WideStats {
     /// How many entries there are.
     pub len: usize,
-    /// The bins of the current index.
+    /// The bins of the current index; of an [`IcebergWideMap`](crate::IcebergWideMap), its blocks.
     pub bins: usize,
     /// The bins behind links that are in use.
     pub linked_bins: usize,
 }
 
-impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
+impl<K: WideKey, V: Wide, D: WideDesign> WideMap<K, V, D> {
     /// [`ConcurrentMap::snapshot`]: takes a consistent cut of all entries. Changes wait until the bins are marked,
     /// which reads and writes each bin once, and then until the key's own bin is copied; gets do not wait.
     ///
@@ -42,7 +42,7 @@ impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
     /// assert_eq!(snapshot.count(), 10);
     /// # Ok::<(), nunatak::Error>(())
     /// ```
-    pub fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)> + use<K, V>, Error> {
+    pub fn snapshot(&self) -> Result<impl Iterator<Item = (K, V)> + use<K, V, D>, Error> {
         let entries = self.table.snapshot()?;
         Ok(entries.into_iter().map(|(key, value)| (K::from_words(key), V::from_words(value))))
     }
@@ -89,20 +89,20 @@ impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
     /// # use nunatak::DlhtWideMap;
     /// assert_eq!(DlhtWideMap::<u64, u128>::new().stats().len, 0);
     /// ```
-    pub fn stats(&self) -> DlhtWideStats {
+    pub fn stats(&self) -> WideStats {
         let (bins, linked_bins) = self.table.bins();
-        DlhtWideStats { len: self.len(), bins, linked_bins }
+        WideStats { len: self.len(), bins, linked_bins }
     }
 
     whole_map! {
-        "DlhtWideMap", "DlhtWideMap::<u64, u128>::new()", "entries", table, DlhtWideStats:
+        "DlhtWideMap", "DlhtWideMap::<u64, u128>::new()", "entries", table, WideStats:
         len is_empty reserve shrink_to_fit load_factor memory_usage
     }
 }
 
-impl<K: WideKey, V: Wide> ConcurrentMap<K, V> for DlhtWideMap<K, V> {
+impl<K: WideKey, V: Wide, D: WideDesign> ConcurrentMap<K, V> for WideMap<K, V, D> {
     by_own_methods! {
-        K, V, DlhtWideStats:
+        K, V, WideStats:
         get contains_key insert try_insert update compare_exchange fetch_update compute
         get_or_insert_with remove remove_if get_many insert_many update_many remove_many execute
         prefetch iter snapshot retain clear len reserve shrink_to_fit load_factor memory_usage
@@ -110,7 +110,7 @@ impl<K: WideKey, V: Wide> ConcurrentMap<K, V> for DlhtWideMap<K, V> {
     }
 }
 
-impl<K: WideKey, V: Wide> Default for DlhtWideMap<K, V> {
+impl<K: WideKey, V: Wide, D: WideDesign> Default for WideMap<K, V, D> {
     fn default() -> Self {
         Self::new()
     }

@@ -1,12 +1,12 @@
-//! [`DlhtWideMap`] and iterators.
+//! [`WideMap`] and iterators.
 
-use super::{DlhtWideMap, Of};
+use super::{Of, WideMap};
 use crate::entry::{Wide, WideKey};
 use crate::error::Error;
-use crate::table::wide::WideIter;
+use crate::table::wide::{WideDesign, WideIter};
 use core::fmt;
 
-/// An iterator over copies of all entries of a [`DlhtWideMap`], weakly consistent.
+/// An iterator over copies of all entries of a [`WideMap`], weakly consistent.
 ///
 /// ```
 /// use nunatak::DlhtWideMap;
@@ -17,11 +17,11 @@ use core::fmt;
 /// }
 /// assert_eq!(sum, 30);
 /// ```
-pub struct Iter<'m, K: Wide, V: Wide> {
-    entries: WideIter<'m, Of<K, V>>,
+pub struct Iter<'m, K: Wide, V: Wide, D: WideDesign> {
+    entries: WideIter<'m, D::Shape<Of<K, V>>>,
 }
 
-/// An iterator over the entries of a [`DlhtWideMap`] that it owns.
+/// An iterator over the entries of a [`WideMap`] that it owns.
 ///
 /// ```
 /// use nunatak::DlhtWideMap;
@@ -30,7 +30,7 @@ pub struct Iter<'m, K: Wide, V: Wide> {
 /// ```
 pub struct IntoIter<K, V>(std::vec::IntoIter<(K, V)>);
 
-impl<K: WideKey, V: Wide> Iterator for Iter<'_, K, V> {
+impl<K: WideKey, V: Wide, D: WideDesign> Iterator for Iter<'_, K, V, D> {
     type Item = (K, V);
 
     fn next(&mut self) -> Option<(K, V)> {
@@ -53,7 +53,7 @@ impl<K, V> Iterator for IntoIter<K, V> {
 
 impl<K, V> ExactSizeIterator for IntoIter<K, V> {}
 
-impl<K: Wide, V: Wide> fmt::Debug for Iter<'_, K, V> {
+impl<K: Wide, V: Wide, D: WideDesign> fmt::Debug for Iter<'_, K, V, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Iter").finish_non_exhaustive()
     }
@@ -65,7 +65,7 @@ impl<K, V> fmt::Debug for IntoIter<K, V> {
     }
 }
 
-impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
+impl<K: WideKey, V: Wide, D: WideDesign> WideMap<K, V, D> {
     /// [`ConcurrentMap::iter`](crate::ConcurrentMap::iter): iterates over all entries, weakly consistent.
     ///
     /// ```
@@ -73,7 +73,7 @@ impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
     /// let map: DlhtWideMap<u64, u128> = (0..10).map(|key| (key, 1)).collect();
     /// assert_eq!(map.iter().map(|(key, _)| key).sum::<u64>(), 45);
     /// ```
-    pub fn iter(&self) -> Iter<'_, K, V> {
+    pub fn iter(&self) -> Iter<'_, K, V, D> {
         Iter { entries: self.table.iter() }
     }
 
@@ -133,16 +133,16 @@ impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
     }
 }
 
-impl<'m, K: WideKey, V: Wide> IntoIterator for &'m DlhtWideMap<K, V> {
+impl<'m, K: WideKey, V: Wide, D: WideDesign> IntoIterator for &'m WideMap<K, V, D> {
     type Item = (K, V);
-    type IntoIter = Iter<'m, K, V>;
+    type IntoIter = Iter<'m, K, V, D>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
 }
 
-impl<K: WideKey, V: Wide> IntoIterator for DlhtWideMap<K, V> {
+impl<K: WideKey, V: Wide, D: WideDesign> IntoIterator for WideMap<K, V, D> {
     type Item = (K, V);
     type IntoIter = IntoIter<K, V>;
 
@@ -151,7 +151,7 @@ impl<K: WideKey, V: Wide> IntoIterator for DlhtWideMap<K, V> {
     }
 }
 
-impl<K: WideKey, V: Wide> FromIterator<(K, V)> for DlhtWideMap<K, V> {
+impl<K: WideKey, V: Wide, D: WideDesign> FromIterator<(K, V)> for WideMap<K, V, D> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let entries = entries.into_iter();
         let mut map = Self::with_capacity(entries.size_hint().0);
@@ -160,13 +160,13 @@ impl<K: WideKey, V: Wide> FromIterator<(K, V)> for DlhtWideMap<K, V> {
     }
 }
 
-impl<K: WideKey, V: Wide, const N: usize> From<[(K, V); N]> for DlhtWideMap<K, V> {
+impl<K: WideKey, V: Wide, const N: usize, D: WideDesign> From<[(K, V); N]> for WideMap<K, V, D> {
     fn from(entries: [(K, V); N]) -> Self {
         entries.into_iter().collect()
     }
 }
 
-impl<K: WideKey, V: Wide> Extend<(K, V)> for DlhtWideMap<K, V> {
+impl<K: WideKey, V: Wide, D: WideDesign> Extend<(K, V)> for WideMap<K, V, D> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
             self.insert(key, value);
@@ -174,17 +174,17 @@ impl<K: WideKey, V: Wide> Extend<(K, V)> for DlhtWideMap<K, V> {
     }
 }
 
-impl<'e, K: WideKey, V: Wide> Extend<(&'e K, &'e V)> for DlhtWideMap<K, V> {
+impl<'e, K: WideKey, V: Wide, D: WideDesign> Extend<(&'e K, &'e V)> for WideMap<K, V, D> {
     fn extend<I: IntoIterator<Item = (&'e K, &'e V)>>(&mut self, entries: I) {
         self.extend(entries.into_iter().map(|(&key, &value)| (key, value)));
     }
 }
 
-/// Copies the entries of a [snapshot](DlhtWideMap::snapshot).
+/// Copies the entries of a [snapshot](WideMap::snapshot).
 ///
 /// # Panics
 /// If memory is refused.
-impl<K: WideKey, V: Wide> Clone for DlhtWideMap<K, V> {
+impl<K: WideKey, V: Wide, D: WideDesign> Clone for WideMap<K, V, D> {
     fn clone(&self) -> Self {
         let copy = || -> Result<Self, Error> {
             let copy = Self::try_with_capacity(self.len())?;
@@ -198,16 +198,16 @@ impl<K: WideKey, V: Wide> Clone for DlhtWideMap<K, V> {
 }
 
 /// Compares all entries; while other threads change a map the answer is of no one moment.
-impl<K: WideKey, V: Wide + PartialEq> PartialEq for DlhtWideMap<K, V> {
+impl<K: WideKey, V: Wide + PartialEq, D: WideDesign> PartialEq for WideMap<K, V, D> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len()
             && self.iter().all(|(key, value)| other.get(&key).is_some_and(|its| its == value))
     }
 }
 
-impl<K: WideKey, V: Wide + Eq> Eq for DlhtWideMap<K, V> {}
+impl<K: WideKey, V: Wide + Eq, D: WideDesign> Eq for WideMap<K, V, D> {}
 
-impl<K: WideKey + fmt::Debug, V: Wide + fmt::Debug> fmt::Debug for DlhtWideMap<K, V> {
+impl<K: WideKey + fmt::Debug, V: Wide + fmt::Debug, D: WideDesign> fmt::Debug for WideMap<K, V, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }

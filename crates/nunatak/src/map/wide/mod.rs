@@ -1,8 +1,9 @@
-//! [`DlhtWideMap`]: entries of three or four words in the bins themselves.
+//! [`WideMap`]: entries of three or four words in the table itself.
 
 mod batches;
 pub(super) mod collection;
 mod iterate;
+pub(super) mod set;
 
 pub use iterate::{IntoIter, Iter};
 
@@ -12,28 +13,28 @@ use crate::hash::RandomState;
 use crate::map::Compute;
 #[cfg(doc)]
 use crate::map::ConcurrentMap;
-use crate::table::dlht::Config;
 use crate::table::permit_or;
-use crate::table::wide::{Layout, WideChange, WideTable, Words};
+use crate::table::wide::{Config, Entry, WideChange, WideDesign, WideTable, Words};
 use core::marker::PhantomData;
 
 /// The words of a key and a value.
 #[derive(Debug)]
 pub(crate) struct Of<K, V>(PhantomData<fn() -> (K, V)>);
 
-impl<K: Wide, V: Wide> Layout for Of<K, V> {
-    const KEY: usize = K::Words::COUNT;
+impl<K: Wide, V: Wide> Entry for Of<K, V> {
+    // At least one, so that an entry has words even if neither type has any.
+    const KEY: usize = if K::Words::COUNT == 0 { 1 } else { K::Words::COUNT };
     const VALUE: usize = V::Words::COUNT;
 }
 
-/// A map of keys and values of up to 16 bytes each, stored in the bins themselves: (u64, u64), `u128`,
-/// a UUID, a pointer with a tag.
+/// A map of keys and values of up to 16 bytes each, stored in the table itself: (u64, u64), `u128`, a UUID, a pointer
+/// with a tag. [`DlhtWideMap`](crate::DlhtWideMap) is the faster one, [`IcebergWideMap`](crate::IcebergWideMap)
+/// takes less than half of its memory.
 ///
-/// A bin is one cache line with two entries of 24 bytes, or three of 16; entries of 32 bytes are three to two
-/// lines. A get touches one bin in nine of ten cases and writes nothing that other threads use. A change locks
-/// its bin by one atomic read-modify-write, and unlocks it by a store. The map grows in parallel with all
-/// operations. Placement and growth are those of DLHT (HPDC '24, section 3.2), the lock of a bin is CLHT's
-/// (ASPLOS '15): three words do not change by one instruction, as the two of a [`DlhtMap`](crate::DlhtMap) do.
+/// A change locks the key's bin (a cache line or two) or block (52 slots) by one atomic read-modify-write, and unlocks
+/// it by a store (CLHT, ASPLOS '15): three words do not change by one instruction, as the two of an
+/// [`InlineMap`](crate::InlineMap) do. A get writes nothing that other threads use. The map grows in parallel with all
+/// operations.
 ///
 /// Operations are linearizable. A get, or a change, waits while another thread changes, or moves, the key's bin: some
 /// tens of instructions, or longer if the system suspends that thread. Changes wait while a
@@ -42,20 +43,24 @@ impl<K: Wide, V: Wide> Layout for Of<K, V> {
 /// The map hashes keys itself, with a secret of its own. No code of the caller's runs while a bin is locked.
 ///
 /// ```
-/// use nunatak::DlhtWideMap;
+/// use nunatak::{Dlht, DlhtWideMap, IcebergWideMap, WideMap, WideDesign};
 /// let spans: DlhtWideMap<u64, (u64, u64)> = DlhtWideMap::new();
 /// spans.insert(7, (100, 200));
 /// assert_eq!(spans.get(&7), Some((100, 200)));
 ///
-/// let by_uuid: DlhtWideMap<[u8; 16], u64> = [([1; 16], 10)].into();
-/// assert_eq!(by_uuid.remove(&[1; 16]), Some(10));
+/// fn sum<D: WideDesign>(map: &WideMap<[u8; 16], u64, D>) -> u64 {
+///     map.values().sum()
+/// }
+/// let by_uuid: IcebergWideMap<[u8; 16], u64> = [([1; 16], 10)].into();
+/// assert_eq!(sum(&by_uuid), 10);
 /// ```
-pub struct DlhtWideMap<K: Wide, V: Wide> {
-    table: WideTable<Of<K, V>>,
+pub struct WideMap<K: Wide, V: Wide, D: WideDesign> {
+    table: WideTable<D::Shape<Of<K, V>>>,
 }
 
-impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
-    /// Makes an empty map, which takes memory as it gets entries: with one entry some 2 KiB of the allocator's.
+impl<K: WideKey, V: Wide, D: WideDesign> WideMap<K, V, D> {
+    /// Makes an empty map, which takes memory as it gets entries: with one entry some 3 KiB
+    /// of the allocator's (IcebergHT: 5).
     ///
     /// # Panics
     /// If memory for it is refused.
@@ -93,7 +98,7 @@ impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
     /// assert!(DlhtWideMap::<u64, u128>::try_with_capacity(1 << 60).is_err());
     /// ```
     pub fn try_with_capacity(capacity: usize) -> Result<Self, Error> {
-        Self::build(RandomState::default(), Config::default(), capacity)
+        Self::build(RandomState::default(), D::config::<Of<K, V>>(), capacity)
     }
 
     pub(super) fn build(
@@ -119,7 +124,12 @@ impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
     }
 
     /// Replaces the value `current`, or removes the key. The error is the value that is there instead, if any.
-    fn replace(&self, key: &K, current: V, change: WideChange) -> Result<(), Option<V>> {
+    pub(in crate::map) fn replace(
+        &self,
+        key: &K,
+        current: V,
+        change: WideChange,
+    ) -> Result<(), Option<V>> {
         let words = current.to_words();
         let of_exactly =
             |present: &Words| if *present == words { change } else { WideChange::Keep };
@@ -129,8 +139,8 @@ impl<K: WideKey, V: Wide> DlhtWideMap<K, V> {
         }
     }
 
-    /// [`ConcurrentMap::get`]: returns a copy of the key's value. Touches one or two cache lines if the key's bin has
-    /// no link, and writes nothing.
+    /// [`ConcurrentMap::get`]: returns a copy of the key's value. Touches one or two cache lines (DLHT), or two
+    /// to three (IcebergHT), if the key is not behind a link, and writes nothing.
     ///
     /// ```
     /// # use nunatak::DlhtWideMap;

@@ -2,9 +2,10 @@
 
 pub(super) mod iterate;
 
-use super::{BoxedMap, BoxedSet, ByteMap, DlhtWideMap, InlineMap, InlineSet, PeaMultiMap};
+use super::{BoxedMap, BoxedSet, ByteMap, InlineMap, InlineSet, PeaMultiMap, WideMap, WideSet};
 use crate::entry::{Entries, Inline, InlineKey, KeyOf, Wide, WideKey};
 use crate::hash::{Hashing, IdentityCodec};
+use crate::table::wide::WideDesign;
 use crate::table::{Design, HashesWith, Unshadowed};
 use core::hash::{BuildHasher, Hash};
 use rayon::iter::{FromParallelIterator, IntoParallelIterator, ParallelExtend, ParallelIterator};
@@ -38,7 +39,7 @@ where
     }
 }
 
-impl<K: WideKey, V: Wide> ParallelExtend<(K, V)> for DlhtWideMap<K, V> {
+impl<K: WideKey, V: Wide, D: WideDesign> ParallelExtend<(K, V)> for WideMap<K, V, D> {
     fn par_extend<I: IntoParallelIterator<Item = (K, V)>>(&mut self, entries: I) {
         let map = &*self;
         entries.into_par_iter().for_each(|(key, value)| {
@@ -47,7 +48,7 @@ impl<K: WideKey, V: Wide> ParallelExtend<(K, V)> for DlhtWideMap<K, V> {
     }
 }
 
-impl<K: WideKey, V: Wide> FromParallelIterator<(K, V)> for DlhtWideMap<K, V> {
+impl<K: WideKey, V: Wide, D: WideDesign> FromParallelIterator<(K, V)> for WideMap<K, V, D> {
     fn from_par_iter<I: IntoParallelIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut map = Self::default();
         map.par_extend(entries);
@@ -100,6 +101,23 @@ impl<K: InlineKey + Send + Sync, S: Hashing + Default, D: HashesWith<S> + Unshad
 where
     D::Table<S::HashCodec>: Sync,
 {
+    fn from_par_iter<I: IntoParallelIterator<Item = K>>(keys: I) -> Self {
+        let mut set = Self::default();
+        set.par_extend(keys);
+        set
+    }
+}
+
+impl<K: WideKey, D: WideDesign> ParallelExtend<K> for WideSet<K, D> {
+    fn par_extend<I: IntoParallelIterator<Item = K>>(&mut self, keys: I) {
+        let set = &*self;
+        keys.into_par_iter().for_each(|key| {
+            set.insert(key);
+        });
+    }
+}
+
+impl<K: WideKey, D: WideDesign> FromParallelIterator<K> for WideSet<K, D> {
     fn from_par_iter<I: IntoParallelIterator<Item = K>>(keys: I) -> Self {
         let mut set = Self::default();
         set.par_extend(keys);

@@ -12,25 +12,26 @@ use crate::sync::{Mode, OpPin};
 use crate::table::shared::prefetch_groups::PrefetchDistance;
 use crate::table::stages::Batches;
 use crate::table::{ByWord, Change, KeyTest, Shadowed};
+use core::array;
 
-/// The prefetch distances of a bin and of its link, in operations. (`NEAR` fetches into the
-/// second-level cache, which has room for twice as many lines.)
-const NEAR: (usize, usize) = (64, 16);
-const FAR: (usize, usize) = (96, 32);
-/// A power of two above the distances.
-const RING: usize = 128;
 /// So many operations go through each stage together: loops of one stage have few instructions and
 /// few values.
 const GROUP: usize = 8;
-const _: () = assert!(RING.is_power_of_two() && NEAR.0 + GROUP <= RING && FAR.0 + GROUP <= RING);
+/// The prefetch distances of a bin and of its link, in groups. (`NEAR` fetches into the second-level
+/// cache, which has room for twice as many lines.)
+const NEAR: (usize, usize) = (8, 2);
+const FAR: (usize, usize) = (12, 4);
+/// A power of two above the distances.
+const RING: usize = 16;
+const _: () = assert!(RING.is_power_of_two() && NEAR.0 < RING && FAR.0 < RING);
 /// The number of operations after which a batch lets other threads free old indexes.
 const PINNED: usize = 1024;
 
-/// The operations whose bins are being fetched.
+/// The operations whose bins are being fetched, by their group.
 struct Window {
-    hashes: [u64; RING],
+    hashes: [[u64; GROUP]; RING],
     /// The offsets of the bins in the index.
-    offsets: [usize; RING],
+    offsets: [[usize; GROUP]; RING],
     reach: PrefetchDistance,
     /// If the hasher is the caller's: the number of the first operation and the hashes from it on.
     /// They were asked for before anything was announced.
@@ -38,28 +39,42 @@ struct Window {
 }
 
 impl Window {
+    /// Fetches the bins of a group of so many operations.
     #[inline(always)]
-    fn fetch_bin<P: HashCodec, Y: Mode>(
+    fn fetch_bins<P: HashCodec, Y: Mode>(
         &mut self,
         table: &Table<P, Y>,
         index: &Index,
-        at: usize,
-        word: u64,
+        (group, size): (usize, usize),
+        first: usize,
+        word: impl Fn(usize) -> u64,
     ) {
-        let hash = match P::runs_callers_code() {
-            true => self.asked.1[at - self.asked.0],
-            false => table.codec.hash(word),
-        };
-        let offset = index.offset_of::<P>(hash);
-        (self.hashes[at % RING], self.offsets[at % RING]) = (hash, offset);
-        self.reach.fetch(index.bins.address_at_offset(offset));
+        let (hashes, offsets) = (&mut self.hashes[group % RING], &mut self.offsets[group % RING]);
+        // One check for the processor's instructions and one for the kind of prefetch, not eight.
+        if size == GROUP && !P::runs_callers_code() {
+            *hashes = table.codec.hash_all(array::from_fn(|i| word(first + i)));
+            *offsets = hashes.map(|hash| index.offset_of::<P>(hash));
+            self.reach.fetch_all(offsets.map(|offset| index.bins.address_at_offset(offset)));
+            return;
+        }
+        for ((at, hash), offset) in (first..first + size).zip(hashes).zip(offsets) {
+            *hash = match P::runs_callers_code() {
+                true => self.asked.1[at - self.asked.0],
+                false => table.codec.hash(word(at)),
+            };
+            *offset = index.offset_of::<P>(*hash);
+            self.reach.fetch(index.bins.address_at_offset(*offset));
+        }
     }
 
+    /// Fetches the links of a group's bins.
     #[inline(always)]
-    fn fetch_link(&self, index: &Index, at: usize) {
-        // Few bins have links.
-        if let Some(link) = index.first_link(self.offsets[at % RING]) {
-            self.reach.fetch(link);
+    fn fetch_links(&self, index: &Index, (group, size): (usize, usize)) {
+        for &offset in &self.offsets[group % RING][..size] {
+            // Few bins have links.
+            if let Some(link) = index.first_link(offset) {
+                self.reach.fetch(link);
+            }
         }
     }
 }
@@ -77,7 +92,7 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
         self.for_each_fetched(count, &word, |_pin, index, at, (hash, offset)| {
             let tag = self.codec.tag(word(at), hash);
             let test = &test(at);
-            let first = Self::tested(Self::look_in_first_bucket(index, offset, tag), test);
+            let first = Self::tested(Self::look_at_bin(index, offset, tag), test);
             found(at, first.unwrap_or_else(|| self.find_anywhere(index, hash, word(at), test)));
             Step::Done(true)
         });
@@ -151,14 +166,13 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         word: impl Fn(usize) -> u64,
         mut step: impl FnMut(&OpPin<Y>, &Index, usize, (u64, usize)) -> Step<bool>,
     ) {
-        let asked = (0, Vec::new());
         let mut window = Window {
-            hashes: [0; RING],
-            offsets: [0; RING],
+            hashes: [[0; GROUP]; RING],
+            offsets: [[0; GROUP]; RING],
             reach: PrefetchDistance::here(),
-            asked,
+            asked: (0, Vec::new()),
         };
-        let (bin_distance, link_distance) = window.reach.choose(NEAR, FAR);
+        let (bins_ahead, links_ahead) = window.reach.choose(NEAR, FAR);
         let mut done = 0;
         while done < count {
             if P::runs_callers_code() {
@@ -168,23 +182,28 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             let last = count.min(done + PINNED);
             self.repeat(|pin| {
                 let index = self.root(pin);
+                let start = done;
                 // However often this is repeated, it goes no further than the hashes that were
                 // asked for.
-                let end = if P::runs_callers_code() { last } else { count.min(done + PINNED) };
-                for at in done..end.min(done + bin_distance) {
-                    window.fetch_bin(self, index, at, word(at));
-                }
-                while done < end {
-                    let next = end.min(done + GROUP);
-                    for at in end.min(done + bin_distance)..end.min(next + bin_distance) {
-                        window.fetch_bin(self, index, at, word(at));
+                let end = if P::runs_callers_code() { last } else { count.min(start + PINNED) };
+                let length = end - start;
+                let size = |first: usize| GROUP.min(length - first);
+                for next in (0..length + GROUP * bins_ahead).step_by(GROUP) {
+                    let group = next / GROUP;
+                    if next < length {
+                        let first = start + next;
+                        window.fetch_bins(self, index, (group, size(next)), first, &word);
                     }
-                    for at in end.min(done + link_distance)..end.min(next + link_distance) {
-                        window.fetch_link(index, at);
+                    if let Some(first) = next.checked_sub(GROUP * (bins_ahead - links_ahead))
+                        && first < length
+                    {
+                        window.fetch_links(index, (first / GROUP, size(first)));
                     }
-                    while done < next {
-                        let fetched = (window.hashes[done % RING], window.offsets[done % RING]);
-                        match step(pin, index, done, fetched) {
+                    let Some(first) = next.checked_sub(GROUP * bins_ahead) else { continue };
+                    let group = first / GROUP % RING;
+                    let (hashes, offsets) = (&window.hashes[group], &window.offsets[group]);
+                    for i in 0..size(first) {
+                        match step(pin, index, done, (hashes[i], offsets[i])) {
                             Step::Done(true) => done += 1,
                             Step::Done(false) => {
                                 done = count;

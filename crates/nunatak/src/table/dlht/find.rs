@@ -171,18 +171,13 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         (header.is_open() && still(bin, header, bug)).then_some(found)
     }
 
-    /// Looks a tag up in the first bucket of the bin at this offset. Returns `None` if the bin has
-    /// further slots and none of the first has the tag, or if the bin is not open or has changed
-    /// meanwhile.
+    /// Looks a tag up in the bin at this offset and behind its first link. Returns `None` if the bin is
+    /// not open, has further links or has changed meanwhile.
     ///
     /// In a batch the bin has arrived already, so a misprediction gains nothing and costs its
     /// instructions: there is no branch on the slot.
     #[inline(always)]
-    pub(super) fn look_in_first_bucket(
-        index: &Index,
-        offset: usize,
-        tag: u64,
-    ) -> Option<Option<u64>> {
+    pub(super) fn look_at_bin(index: &Index, offset: usize, tag: u64) -> Option<Option<u64>> {
         let bin = index.bins.at_offset(offset);
         let Probe { header, is_found, second } = probe(bin, tag);
         let bug = match is_found {
@@ -196,7 +191,10 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         if is_found {
             return Some(Some(second));
         }
-        (!header.has_linked_slots()).then_some(None)
+        if header.has_linked_slots() {
+            return Self::look_behind_first_link(index, (offset, tag), header);
+        }
+        Some(None)
     }
 
     /// Looks a key up in all slots, all states of the bin, the next index and the overflow.

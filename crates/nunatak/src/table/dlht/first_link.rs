@@ -1,4 +1,4 @@
-//! Changes of a key whose bin has one link. In a map of the planned size one key of sixteen is behind a
+//! Changes of a key whose bin has one link, and lookups of it in batches. In a map of the planned size one key of sixteen is behind a
 //! link.
 //!
 //! These are functions of their own, so that the code for the first bucket needs fewer registers. But they
@@ -12,9 +12,30 @@ use super::layout::{Bin, Header, PRIMARY_SLOTS, Slot};
 use super::probe::still;
 use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Mode, Ordering};
+use crate::sync::{DATA, Mode, Ordering};
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
+    /// Looks for a tag that none of the first slots of its bin has under this header, which is open. Returns
+    /// `None` if one link is not enough, or if the bin has changed meanwhile.
+    #[inline(never)]
+    pub(super) fn look_behind_first_link(
+        index: &Index,
+        (offset, tag): (usize, u64),
+        header: Header,
+    ) -> Option<Option<u64>> {
+        let bin = index.bins.at_offset(offset);
+        // Acquire: pairs with the publication of the tag.
+        let mut slots = slots(index, offset, bin)?.iter();
+        if let Some(slot) = slots.find(|slot| slot.load_first(Ordering::Acquire) == tag) {
+            // Invariant 4 of the table: under one version a slot has one owner, so two loads read a pair.
+            let second = slot.load_second(DATA);
+            return still(bin, header, Bug::HitWithoutHeaderRecheck).then_some(Some(second));
+        }
+        let is_absent = !header.has_slots_of_further_links()
+            && still(bin, header, Bug::MissWithoutHeaderRecheck);
+        is_absent.then_some(None)
+    }
+
     /// Removes a key that none of the first slots of its bin has under this header. Returns `None`, and has
     /// done nothing, if one link is not enough.
     #[inline(never)]

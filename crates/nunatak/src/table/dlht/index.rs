@@ -20,7 +20,6 @@ use crate::hash::HashCodec;
 use crate::memory::{MemoryUsage, Slab};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering};
 use core::ptr;
-use std::sync::Arc;
 
 /// The number of bins that share links, so that a link fits 21 bits.
 pub(super) const GROUP_BINS: usize = 1 << 22;
@@ -32,7 +31,8 @@ const PLANNED_KEYS_PER_BIN: f64 = 1.5;
 
 /// Returns the number of bins of an index for so many keys.
 pub(super) fn bins_for(keys: usize) -> Result<usize, Error> {
-    sizes::bins_for(keys, PLANNED_KEYS_PER_BIN)
+    // Small indexes vary more: four standard deviations of slack.
+    sizes::bins_for(keys, PLANNED_KEYS_PER_BIN, 2.0)
 }
 
 #[derive(Debug)]
@@ -62,16 +62,6 @@ pub(super) enum Migrating<'i> {
     No,
     Starting,
     To(&'i Migration<Index>),
-}
-
-/// An index that was at the root.
-#[derive(Debug)]
-pub(super) struct Retired {
-    pub(super) index: Arc<Index>,
-    /// The last epoch of operations that may have read the index at the root.
-    pub(super) operations: u64,
-    /// The last epoch of guards that may have read it there.
-    pub(super) guards: u64,
 }
 
 impl Index {

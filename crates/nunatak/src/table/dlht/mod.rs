@@ -89,13 +89,13 @@ pub use stats::DlhtStats;
 use crate::error::Error;
 use crate::hash::{Decoder, HashCodec};
 use crate::sync::{
-    AtomicPtr, AtomicUsize, Backoff, Mode, Mutex, OpPin, Ordering, Registry,
-    double_word_cas_is_lock_free,
+    AtomicPtr, Backoff, Mode, OpPin, Ordering, Registry, double_word_cas_is_lock_free,
 };
 use crate::table::shared::hashes::Hashes;
+use crate::table::shared::retired::RetiredIndexes;
 use crate::table::shared::room::Room;
 use core::marker::PhantomData;
-use index::{Index, Retired};
+use index::Index;
 use std::sync::Arc;
 
 /// The constants that the paper varies.
@@ -133,13 +133,11 @@ enum Step<T> {
 pub struct Table<P: HashCodec, Y: Mode> {
     root: AtomicPtr<Index>,
     decoder: Decoder,
-    /// The length of `retired`: how many indexes wait to be freed.
-    retired_count: AtomicUsize,
     codec: P,
     config: Config,
     registry: Registry,
     hashes: Hashes,
-    retired: Mutex<Vec<Retired>>,
+    retired: RetiredIndexes<Index>,
     mode: PhantomData<Y>,
 }
 
@@ -160,12 +158,11 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         Ok(Self {
             root: AtomicPtr::new(Arc::into_raw(index).cast_mut()),
             decoder: codec.decoder(),
-            retired_count: AtomicUsize::new(0),
             codec,
             config,
             registry: Registry::new(),
             hashes: Hashes::default(),
-            retired: Mutex::new(Vec::new()),
+            retired: RetiredIndexes::new(),
             mode: PhantomData,
         })
     }

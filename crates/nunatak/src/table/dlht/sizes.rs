@@ -2,12 +2,11 @@
 
 use crate::error::Error;
 
-/// Returns the number of bins for so many entries, if `planned` are planned for a bin of 128 bytes or less: enough that a
-/// random hash does not use all links.
-pub(in crate::table) fn bins_for(entries: usize, planned: f64) -> Result<usize, Error> {
-    // Small indexes vary more: four standard deviations of slack.
-    let bins = entries as f64 / planned;
-    let bins = bins + 2.0 * bins.sqrt();
+/// Returns the number of bins for so many entries, if `planned` are planned for a bin, and `slack` times the square root of
+/// the bins: the share of links that random hashes use varies more in small indexes.
+pub(in crate::table) fn bins_for(entries: usize, planned: f64, slack: f64) -> Result<usize, Error> {
+    let bins = (entries as f64 / planned).ceil();
+    let bins = bins + slack * bins.sqrt();
     // Pointers are signed.
     if bins >= (isize::MAX as usize / 128) as f64 {
         return Err(Error::CapacityOverflow);

@@ -1,6 +1,7 @@
 //! The quantities that the paper reports of an index.
 
 use super::Table;
+use super::index::Index;
 use super::layout::{DELEGATED, Header, SLOTS};
 use crate::hash::HashCodec;
 use crate::memory::MemoryUsage;
@@ -63,8 +64,8 @@ impl<P: HashCodec, Y: Mode> Figures for Table<P, Y> {
         let usage = self
             .generations(&pin)
             .fold(MemoryUsage::default(), |usage, index| usage + index.usage());
-        let retired = self.retired.lock();
-        let usage = retired.iter().fold(usage, |usage, retired| usage + retired.index.usage());
+        let usage =
+            self.retired.map(Index::usage).into_iter().fold(usage, |sum, usage| sum + usage);
         usage + MemoryUsage::allocated(self.registry.bytes())
     }
 
@@ -92,7 +93,7 @@ impl<P: HashCodec, Y: Mode> Figures for Table<P, Y> {
             occupancy: self.load_factor(),
             bins_by_entries,
             delegated_bins: index.overflow.lock().delegated_bins(),
-            retired_indexes: self.retired.lock().len(),
+            retired_indexes: self.retired.count(),
         }
     }
 }

@@ -300,7 +300,7 @@ fn copies_at_a_constant_number_of_entries_are_freed() {
         let now = table.root.load(Ordering::Relaxed);
         copies += usize::from(now != root);
         root = now;
-        most = most.max(table.retired_count.load(Ordering::Relaxed));
+        most = most.max(table.retired.count());
     }
     // Operations of other tests may be under way for a while.
     assert!(copies > 4 && most < copies.div_ceil(2), "{most} of {copies} indexes waited");
@@ -314,7 +314,7 @@ fn operations_and_resizes_free_old_indexes() {
     (0..1001).for_each(|key| {
         put(&table, key, key);
     });
-    let retired = || table.retired_count.load(Ordering::Relaxed);
+    let retired = || table.retired.count();
     // An operation of another test may hold an index for longer than a resize waits.
     let frees = || {
         table.reserve(100_000).unwrap();
@@ -325,7 +325,7 @@ fn operations_and_resizes_free_old_indexes() {
     assert!((0..20).any(|_| frees()), "resizes");
 
     let table = words(Config::default(), 1000);
-    let retired = || table.retired_count.load(Ordering::Relaxed);
+    let retired = || table.retired.count();
     let mut keys = 0;
     while retired() == 0 && keys < 1 << 20 {
         put(&table, keys, keys);
@@ -368,7 +368,7 @@ fn operations_and_guards_hold_old_indexes() {
         (0..rounds).any(|_| {
             table.free_retired();
             std::thread::yield_now();
-            table.retired_count.load(Ordering::Relaxed) == 0
+            table.retired.count() == 0
         })
     };
     assert!(is_freed(MANY));

@@ -1,12 +1,12 @@
 //! Moving bins to the next index.
 
+use super::Table;
 use super::index::Index;
 use super::layout::{BinState, DELEGATED, Header, Slot};
 use super::migration::Migration;
-use super::{Retired, Table};
 use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, Mode, OpPin, Ordering, retire_tag};
+use crate::sync::{Backoff, Mode, OpPin, Ordering};
 use std::sync::Arc;
 
 /// A pair that was taken out of an old bin.
@@ -106,13 +106,10 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         let root = self.root.swap(target, Ordering::Release);
         debug_assert!(core::ptr::eq(root, old));
         self.hashes.clear();
-        let (operations, guards) = (retire_tag(), self.registry.retire_tag());
         // SAFETY: invariant 7 of the table: the root changes once for each index, by the thread
         // that moved the last bin. That thread takes over the root's share of the old index.
         let index = unsafe { Arc::from_raw(root.cast_const()) };
-        let mut retired = self.retired.lock();
-        retired.push(Retired { index, operations, guards });
-        self.retired_count.store(retired.len(), Ordering::Relaxed);
+        self.retired.retire(index, self.registry.retire_tag());
     }
 
     /// Stores a pair in a bin that no other thread can reach.

@@ -18,17 +18,26 @@
 //! [`durable`](super::durable)).
 
 use super::geometry::{BlockSizes, fingerprint, needs_all_bits};
-use super::line::{LOCK, OVERFLOWED, Ways};
 use super::yard::{Yard, populate};
 use crate::error::Error;
 use crate::memory::{Medium, MemoryUsage, Part, ReservedArray};
 use crate::seeded::{Bug, seeded};
+#[cfg(x86_64_assembly)]
+use crate::simd::Mask;
+use crate::simd::Ways;
 use crate::sync::{AtomicPair, AtomicU8, AtomicU64, Backoff, Ordering, pairs_load_whole};
 use crate::table::shared::bucket::put_pair;
 use core::marker::PhantomData;
 
 /// How many fingerprints lend their highest bit: the last ones.
 const LENDING: usize = 2;
+/// The lock of a block: the highest bit of its last fingerprint byte.
+const LOCK: u64 = 1 << 63;
+/// Whether a key of a block may be behind it: the highest bit of the byte before.
+const OVERFLOWED: u64 = 1 << 55;
+/// The bits of a line that are fingerprints.
+#[cfg(x86_64_assembly)]
+static ALL_BUT_LENT: Mask = Mask::without(LOCK | OVERFLOWED);
 
 #[derive(Debug)]
 pub(super) struct Front<B, M: Medium> {
@@ -267,7 +276,7 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         {
             // SAFETY: invariant 3: the line of a block is readable. `is_fast` has returned true:
             // there is a way, and blocks have 64 slots, so the line is 64 aligned bytes.
-            unsafe { self.ways.matching(self.line_address(block), fingerprint) }
+            unsafe { self.ways.matching(self.line_address(block), fingerprint, &ALL_BUT_LENT) }
         }
         #[cfg(not(x86_64_assembly))]
         self.matching_of_words(block, fingerprint)
@@ -304,7 +313,9 @@ impl<B: BlockSizes, M: Medium> Front<B, M> {
         if self.ways.has_any() {
             // SAFETY: invariant 3: the line of a block is readable. There is a way, so blocks have
             // 64 slots, and the line is 64 aligned bytes.
-            return unsafe { self.ways.matching(self.line_address(block), fingerprint) };
+            return unsafe {
+                self.ways.matching(self.line_address(block), fingerprint, &ALL_BUT_LENT)
+            };
         }
         self.matching_of_words(block, fingerprint)
     }
@@ -516,8 +527,9 @@ mod tests {
                 let others = front.ways.others().into_iter();
                 #[cfg(x86_64_assembly)]
                 others.for_each(|ways| {
+                    let line = front.line_address(1);
                     // SAFETY: the block is a line, which nobody changes.
-                    let matching = unsafe { ways.matching(front.line_address(1), fingerprint) };
+                    let matching = unsafe { ways.matching(line, fingerprint, &ALL_BUT_LENT) };
                     assert_eq!(matching, expected, "{ways:?} {fingerprint}");
                 });
             }

@@ -63,7 +63,6 @@ mod growing;
 mod growth;
 mod handle;
 mod iterate;
-mod line;
 mod migration;
 mod paged;
 #[cfg(durable)]

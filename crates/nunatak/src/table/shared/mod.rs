@@ -8,6 +8,7 @@
 //! - [`memoised_key_test`]: answers of the caller's `Eq` that an operation remembers.
 //! - [`hashes`] and [`rehashed`]: answers of the caller's hasher, for moves of keys.
 //! - [`moves`]: how many pairs were moved, and in which time.
+//! - [`retired`]: indexes that were replaced, until they can be freed.
 //! - [`room`]: tables that do not grow.
 //! - [`slot_branch`]: stores whose address does not wait for a line.
 //! - [`files`], [`paged`], [`undo_log`] and [`recovery_progress`]: tables in files.
@@ -27,6 +28,7 @@ pub(crate) mod paged;
 pub(in crate::table) mod prefetch_groups;
 pub(in crate::table) mod recovery_progress;
 pub(in crate::table) mod rehashed;
+pub(in crate::table) mod retired;
 pub(crate) mod room;
 pub(in crate::table) mod slot_branch;
 #[cfg(durable)]

@@ -52,6 +52,15 @@ impl PrefetchDistance {
         }
     }
 
+    /// Fetches several lines as [`fetch`](Self::fetch) does.
+    #[inline(always)]
+    pub(in crate::table) fn fetch_all<T, const N: usize>(self, addresses: [*const T; N]) {
+        match self {
+            Self::Near => addresses.into_iter().for_each(prefetch_to_second_level),
+            Self::Far => addresses.into_iter().for_each(prefetch),
+        }
+    }
+
     /// Returns how many operations go through a stage together.
     const fn group(self) -> usize {
         match self {

@@ -2,31 +2,29 @@
 
 use super::find::next;
 use super::index::Index;
-use super::layout::{
-    Bin, FROZEN, LOCKED, Layout, MOVED, Words, first_free, next_version, with_slot_changed,
-};
+use super::layout::{Bin, FROZEN, LOCKED, MOVED, Shape, Words, next_version};
 use super::{WideChange, WideTable};
 use crate::error::Error;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, OpPin, Ordering, Shared, fence};
+use crate::sync::{Backoff, OpPin, Ordering, Shared, fence, is_seldom};
 
 /// A bin that this thread has locked, with the header that it had before.
-pub(super) struct Held<'i, L> {
-    pub(super) bin: Bin<'i, L>,
+pub(super) struct Held<'i, S> {
+    pub(super) bin: Bin<'i, S>,
     pub(super) header: u64,
 }
 
 /// What an attempt to lock a bin ends with.
-pub(super) enum Locking<'i, L> {
-    Held(Held<'i, L>),
+pub(super) enum Locking<'i, S> {
+    Held(Held<'i, S>),
     Moved,
     /// Another thread has the bin.
     Wait,
 }
 
-impl<'i, L: Layout> Bin<'i, L> {
+impl<'i, S: Shape> Bin<'i, S> {
     #[inline(always)]
-    pub(super) fn lock(self) -> Locking<'i, L> {
+    pub(super) fn lock(self) -> Locking<'i, S> {
         // Acquire: if the bin has moved, the next index is there.
         let header = self.header().load(Ordering::Acquire);
         if header & (MOVED | LOCKED | FROZEN) != 0 {
@@ -50,7 +48,7 @@ impl<'i, L: Layout> Bin<'i, L> {
     }
 }
 
-impl<L: Layout> Held<'_, L> {
+impl<S: Shape> Held<'_, S> {
     /// Gives the bin back; nothing of it was changed.
     #[inline(always)]
     pub(super) fn unlock(self) {
@@ -67,7 +65,7 @@ impl<L: Layout> Held<'_, L> {
     }
 }
 
-impl<L: Layout> WideTable<L> {
+impl<S: Shape> WideTable<S> {
     /// Changes a key by its value, or inserts it. Returns the value that was present when the operation took
     /// effect. `change` must depend on its argument only; it may be called more than once.
     ///
@@ -119,7 +117,9 @@ impl<L: Layout> WideTable<L> {
     ) -> Option<Result<Option<Words>, Error>> {
         let mut index = self.root(pin);
         loop {
-            let held = match index.bin(index.place(hash)).lock() {
+            let bin = index.bin(index.place(hash));
+            S::prefetch_entry(bin, hash);
+            let held = match bin.lock() {
                 Locking::Held(held) => held,
                 Locking::Wait => return None,
                 Locking::Moved => {
@@ -132,7 +132,8 @@ impl<L: Layout> WideTable<L> {
                 }
             };
             let header = held.header;
-            if let Some((bin, slot)) = index.search::<false>(held.bin, header, key) {
+            let sought = index.sought(hash, key);
+            if let Some((bin, slot)) = index.search::<false>(held.bin, header, &sought) {
                 let before = bin.value(slot);
                 match change(&before) {
                     WideChange::Keep => held.unlock(),
@@ -151,7 +152,7 @@ impl<L: Layout> WideTable<L> {
                 held.unlock();
                 return Some(Ok(None));
             };
-            if let Err(held) = store_new(index, held, key, value) {
+            if let Err(held) = store_new(index, held, hash, key, value) {
                 let at = index.place(hash);
                 held.unlock();
                 return match self.make_room(pin, index, at) {
@@ -160,38 +161,42 @@ impl<L: Layout> WideTable<L> {
                 };
             }
             self.registry.count::<Shared>(1);
+            if S::GROWS_BY_LOAD && is_seldom::<Shared>(&self.registry) {
+                self.grow_if_full(pin);
+            }
             return Some(Ok(None));
         }
     }
 }
 
 /// Gives the slot of a removed entry back.
-fn give_back<L: Layout>(held: Held<'_, L>, bin: Bin<'_, L>, slot: usize) {
+#[inline(always)]
+fn give_back<S: Shape>(held: Held<'_, S>, bin: Bin<'_, S>, slot: usize) {
     let header = held.header;
-    if core::ptr::eq(bin.header(), held.bin.header()) {
-        return held.publish(with_slot_changed(header, slot));
+    if !bin.is_behind {
+        return held.publish(S::free(bin, header, slot));
     }
-    let behind = bin.header().load(Ordering::Relaxed);
-    // Relaxed: the first bin's header publishes it.
-    bin.header().store(with_slot_changed(behind, slot), Ordering::Relaxed);
+    bin.set_state(S::free(bin, bin.state(), slot));
     held.publish(header);
 }
 
 /// Stores a new entry in the first free slot of a chain, and gives the bin back; the bin if there is none, and
 /// no bin is left for a link.
-fn store_new<'i, L: Layout>(
-    index: &'i Index<L>,
-    held: Held<'i, L>,
+#[inline(always)]
+fn store_new<'i, S: Shape>(
+    index: &'i Index<S>,
+    held: Held<'i, S>,
+    hash: u64,
     key: &Words,
     value: &Words,
-) -> Result<(), Held<'i, L>> {
+) -> Result<(), Held<'i, S>> {
     let header = held.header;
-    if let Some(slot) = first_free::<L>(header) {
-        held.bin.set(slot, key, value);
-        held.publish(with_slot_changed(header, slot));
+    if let Some(slot) = S::free_slot(held.bin, header, hash, index.matcher) {
+        let header = held.bin.fill(header, slot, hash, key, value);
+        held.publish(header);
         return Ok(());
     }
-    match set_behind(index, held.bin, key, value) {
+    match set_behind(index, held.bin, hash, key, value) {
         true => held.publish(header),
         false => return Err(held),
     }
@@ -199,9 +204,10 @@ fn store_new<'i, L: Layout>(
 }
 
 /// Stores a new entry behind a full bin that this thread holds.
-pub(super) fn set_behind<L: Layout>(
-    index: &Index<L>,
-    full: Bin<'_, L>,
+pub(super) fn set_behind<S: Shape>(
+    index: &Index<S>,
+    full: Bin<'_, S>,
+    hash: u64,
     key: &Words,
     value: &Words,
 ) -> bool {
@@ -209,11 +215,9 @@ pub(super) fn set_behind<L: Layout>(
     loop {
         let Some(behind) = index.behind(bin).or_else(|| index.link(bin)) else { return false };
         bin = behind;
-        let header = bin.header().load(Ordering::Relaxed);
-        if let Some(slot) = first_free::<L>(header) {
-            bin.set(slot, key, value);
-            // Relaxed: the first bin's header publishes it.
-            bin.header().store(with_slot_changed(header, slot), Ordering::Relaxed);
+        let state = bin.state();
+        if let Some(slot) = S::free_slot(bin, state, hash, index.matcher) {
+            bin.set_state(bin.fill(state, slot, hash, key, value));
             return true;
         }
     }

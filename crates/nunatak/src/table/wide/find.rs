@@ -2,45 +2,40 @@
 
 use super::WideTable;
 use super::index::{Index, Migrating};
-use super::layout::{Bin, LOCKED, Layout, MOVED, Words};
+use super::layout::{Bin, Entry, LOCKED, MOVED, Shape, Sought, Words};
 use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Ordering, Shared, fence};
 
 /// How many operations of a batch their lines are asked for ahead.
 const AHEAD: usize = 32;
-/// How many operations ahead the bin behind a link is asked for: when the bin itself has arrived.
-const LINK_AHEAD: usize = 16;
+/// How many operations ahead what the first line leads to is asked for: when that line has arrived.
+const SECOND_AHEAD: usize = 16;
 
-impl<L: Layout> Index<L> {
+impl<S: Shape> Index<S> {
     /// Returns the bin of the chain in which the key has a slot, the bin's header, and the slot. What a thread
     /// finds that does not hold the bin counts only if the first bin's header is the same afterwards.
     #[inline(always)]
     pub(super) fn search<'i, const FETCHED: bool>(
         &'i self,
-        first: Bin<'i, L>,
+        first: Bin<'i, S>,
         header: u64,
-        key: &Words,
-    ) -> Option<(Bin<'i, L>, usize)> {
-        let slot = match FETCHED {
-            true => first.slot_of_fetched(header, key),
-            false => first.slot_of(header, key),
-        };
-        if let Some(slot) = slot {
+        sought: &Sought<'_>,
+    ) -> Option<(Bin<'i, S>, usize)> {
+        if let Some(slot) = S::slot_of::<FETCHED>(first, header, sought) {
             return Some((first, slot));
         }
         let mut bin = first;
         loop {
             bin = self.behind(bin)?;
-            // Relaxed: the first bin's header orders it.
-            if let Some(slot) = bin.slot_of(bin.header().load(Ordering::Relaxed), key) {
+            if let Some(slot) = S::slot_of::<false>(bin, bin.state(), sought) {
                 return Some((bin, slot));
             }
         }
     }
 }
 
-impl<L: Layout> WideTable<L> {
+impl<S: Shape> WideTable<S> {
     /// Returns the value of a key.
     #[inline(always)]
     pub(crate) fn find(&self, key: &Words) -> Option<Words> {
@@ -59,13 +54,16 @@ impl<L: Layout> WideTable<L> {
     #[inline(always)]
     fn find_from<'p, const FETCHED: bool>(
         &'p self,
-        mut index: &'p Index<L>,
+        mut index: &'p Index<S>,
         hash: u64,
         key: &Words,
     ) -> Option<Words> {
         let mut backoff = Backoff::new();
         loop {
             let first = index.bin(index.place(hash));
+            if !FETCHED {
+                S::prefetch_entry(first, hash);
+            }
             // Acquire: the words of the bin, and the next index, are at least as new as the header.
             let header = first.header().load(Ordering::Acquire);
             if header & MOVED != 0 {
@@ -76,8 +74,9 @@ impl<L: Layout> WideTable<L> {
                 backoff.wait();
                 continue;
             }
-            let found =
-                index.search::<FETCHED>(first, header, key).map(|(bin, slot)| bin.value(slot));
+            let sought = index.sought(hash, key);
+            let found = index.search::<FETCHED>(first, header, &sought);
+            let found = found.map(|(bin, slot)| bin.value(slot));
             // Acquire: the header is loaded after the words (invariant 2).
             if !seeded(Bug::WideReadWithoutFence) {
                 fence(Ordering::Acquire);
@@ -102,12 +101,18 @@ impl<L: Layout> WideTable<L> {
         prefetch(index.bin(index.place(hash)).address());
     }
 
-    /// Prefetches the bin behind the link of a hash's bin, if there is one.
+    /// Prefetches what an operation reads after the first line: the entry of a slot, or the bin behind the link.
     #[inline(always)]
-    fn prefetch_link(&self, hash: u64) {
+    fn prefetch_second(&self, hash: u64) {
         let pin = OpPin::<Shared>::new();
         let index = self.root(&pin);
-        if let Some(behind) = index.behind(index.bin(index.place(hash))) {
+        let bin = index.bin(index.place(hash));
+        if let Some(slot) = S::likely_slot(bin, hash, index.matcher) {
+            // An entry may lie in two lines.
+            let address = bin.slot_address(slot);
+            prefetch(address);
+            prefetch(address.wrapping_add(S::Entry::WORDS - 1));
+        } else if let Some(behind) = index.behind(bin) {
             prefetch(behind.address());
         }
     }
@@ -133,8 +138,8 @@ impl<L: Layout> WideTable<L> {
         };
         (0..AHEAD).for_each(|at| ask(&mut ring, at));
         for at in 0..count {
-            if at + LINK_AHEAD < count {
-                self.prefetch_link(ring[(at + LINK_AHEAD) % AHEAD].0);
+            if at + SECOND_AHEAD < count {
+                self.prefetch_second(ring[(at + SECOND_AHEAD) % AHEAD].0);
             }
             let (hash, key) = ring[at % AHEAD];
             ask(&mut ring, at + AHEAD);
@@ -144,7 +149,7 @@ impl<L: Layout> WideTable<L> {
 }
 
 /// Returns the index that has the entries of a bin that has moved.
-pub(super) fn next<L: Layout>(index: &Index<L>) -> &Index<L> {
+pub(super) fn next<S: Shape>(index: &Index<S>) -> &Index<S> {
     match index.migration() {
         Migrating::To(migration) => &migration.target,
         // A bin moves while its index has a migration, and that stays.

@@ -1,20 +1,16 @@
 //! The decision when to migrate, and to how many bins.
 
 use super::WideTable;
-use super::index::{Index, Migrating, planned_per_bin};
-use super::layout::Layout;
+use super::index::{Index, Migrating};
+use super::layout::Shape;
 use crate::error::Error;
 use crate::hash::IdentityCodec;
 use crate::sync::{Backoff, OpPin, Shared};
 use crate::table::dlht::migration::Migration;
-use crate::table::dlht::sizes::{bins_for, grown, growth_factor, shrunk};
+use crate::table::dlht::sizes::{grown, shrunk};
 use std::sync::Arc;
 
-/// An index without bins for links grows if it has so many times the entries that are planned for its bins: random hashes
-/// use all links at 1.2 entries a bin of two slots. With fewer it has lost them to removed keys, or to keys that collide.
-const FULL: f64 = 1.1;
-
-impl<L: Layout> WideTable<L> {
+impl<S: Shape> WideTable<S> {
     /// Makes room for an insert that found none in its bin, and no bin for a link: moves the bin to the next index,
     /// starts a migration, or adds bins for links.
     #[cold]
@@ -22,7 +18,7 @@ impl<L: Layout> WideTable<L> {
     pub(super) fn make_room(
         &self,
         pin: &OpPin<Shared>,
-        index: &Index<L>,
+        index: &Index<S>,
         at: usize,
     ) -> Result<(), Error> {
         if let Migrating::To(migration) = index.migration() {
@@ -37,9 +33,9 @@ impl<L: Layout> WideTable<L> {
             return Err(Error::Full);
         }
         let bins = index.bins();
-        let new_bins = if self.len() as f64 >= FULL * planned_per_bin::<L>() * bins as f64 {
-            let factor = self.config.growth_factor.unwrap_or(growth_factor(bins));
-            bins.checked_mul(factor).filter(|_| !self.config.room.is_fixed())
+        let new_bins = if self.len() as f64 > self.config.full * bins as f64 {
+            bins.checked_mul(self.config.growth_factor_of(bins))
+                .filter(|_| !self.config.room.is_fixed())
         } else {
             // A chain keeps its bins, so removed entries leave theirs behind. A copy takes only those that it needs.
             // If it would need them all again, the keys collide.
@@ -54,12 +50,27 @@ impl<L: Layout> WideTable<L> {
         index.add_links()
     }
 
+    /// Starts a migration if the table has more entries than it may, and moves some of its bins.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn grow_if_full(&self, pin: &OpPin<Shared>) {
+        let root = self.root(pin);
+        let bins = root.bins();
+        if self.config.room.is_fixed() || self.len() as f64 <= self.config.full * bins as f64 {
+            return;
+        }
+        if let Some(new_bins) = bins.checked_mul(self.config.growth_factor_of(bins)) {
+            // Without memory the keys go behind links until an insert finds no room.
+            let _ = self.start_migration(root, new_bins).and_then(|_| self.help(pin, root));
+        }
+    }
+
     /// Starts a migration of the root. Returns false if the index has a migration already.
-    fn start_migration(&self, index: &Index<L>, bins: usize) -> Result<bool, Error> {
+    fn start_migration(&self, index: &Index<S>, bins: usize) -> Result<bool, Error> {
         if !index.claim_migration() {
             return Ok(false);
         }
-        match Index::new(bins, self.config.bins_per_link) {
+        match Index::new(bins, &self.config) {
             Ok(target) => {
                 let target = Arc::new(target);
                 let migration =
@@ -96,7 +107,7 @@ impl<L: Layout> WideTable<L> {
 
     pub(crate) fn reserve(&self, additional: usize) -> Result<(), Error> {
         let entries = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
-        let wanted = bins_for(entries, planned_per_bin::<L>())?;
+        let wanted = self.config.bins_for(entries)?;
         self.migrate_to(|bins| grown(bins, wanted))?;
         Ok(())
     }
@@ -104,7 +115,7 @@ impl<L: Layout> WideTable<L> {
     /// Divides the number of bins by as much as the number of entries allows.
     pub(crate) fn shrink_to_fit(&self) -> Result<(), Error> {
         while self.migrate_to(|bins| {
-            let wanted = bins_for(self.len(), planned_per_bin::<L>()).unwrap_or(usize::MAX);
+            let wanted = self.config.bins_for(self.len()).unwrap_or(usize::MAX);
             shrunk(bins, wanted)
         })? {}
         self.free_retired_soon();

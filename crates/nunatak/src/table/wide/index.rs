@@ -7,7 +7,8 @@
 //!    until the index is dropped. So a chain has an end, whatever a reader sees of it.
 //! 3. A piece of the memory behind links is published once and stays until the index is dropped.
 
-use super::layout::{Bin, Layout, Line};
+use super::Config;
+use super::layout::{Bin, Matcher, Shape, Sought, Word, Words};
 use crate::error::Error;
 use crate::memory::{MemoryUsage, Slab};
 use crate::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
@@ -23,9 +24,10 @@ const PIECES: usize = 40;
 const STARTING: *mut () = ptr::without_provenance_mut(1);
 
 #[derive(Debug)]
-pub(super) struct Index<L: Layout> {
-    lines: Slab<Line>,
+pub(super) struct Index<S: Shape> {
+    words: Slab<Word>,
     bins: usize,
+    pub(super) matcher: Matcher,
     /// The number of bins behind links that are taken.
     linked: AtomicUsize,
     /// The number that there are.
@@ -33,32 +35,30 @@ pub(super) struct Index<L: Layout> {
     /// The number that was taken when this index became the root.
     linked_at_birth: AtomicUsize,
     first_piece: usize,
-    pieces: [AtomicPtr<Slab<Line>>; PIECES],
+    pieces: [AtomicPtr<Slab<Word>>; PIECES],
     adding: Mutex<()>,
     migration: AtomicPtr<()>,
-    layout: PhantomData<(L, Migration<Index<L>>)>,
+    shape: PhantomData<(S, Migration<Index<S>>)>,
 }
 
 /// The state of an index's migration.
-pub(super) enum Migrating<'i, L: Layout> {
+pub(super) enum Migrating<'i, S: Shape> {
     No,
     Starting,
-    To(&'i Migration<Index<L>>),
+    To(&'i Migration<Index<S>>),
 }
 
-/// Returns the planned number of entries in a bin when the caller names a capacity: a tenth of them is then behind links.
-pub(super) const fn planned_per_bin<L: Layout>() -> f64 {
-    if L::SLOTS == 2 { 1.1 } else { 1.7 }
-}
-
-impl<L: Layout> Index<L> {
-    /// Makes an index of so many bins, with one bin behind a link for `bins_per_link` until more are needed.
-    pub(super) fn new(bins: usize, bins_per_link: usize) -> Result<Self, Error> {
-        let lines = Bin::<L>::lines_of(bins).ok_or(Error::CapacityOverflow)?;
-        let first_piece = (bins / bins_per_link).max(2).next_power_of_two();
+impl<S: Shape> Index<S> {
+    /// Makes an index of so many bins.
+    pub(super) fn new(bins: usize, config: &Config) -> Result<Self, Error> {
+        let words = bins.checked_mul(S::FIRST.stride).ok_or(Error::CapacityOverflow)?;
+        let links = ((bins as f64 * config.links) as usize).max(2);
+        // Links that say when the index grows have a number that varies little with the bins' own.
+        let first_piece = if S::GROWS_BY_LOAD { links } else { links.next_power_of_two() };
         let index = Self {
-            lines: Slab::new(lines)?,
+            words: Slab::new(words)?,
             bins,
+            matcher: Matcher::detect(),
             linked: AtomicUsize::new(0),
             linkable: AtomicUsize::new(0),
             linked_at_birth: AtomicUsize::new(0),
@@ -66,7 +66,7 @@ impl<L: Layout> Index<L> {
             pieces: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             adding: Mutex::new(()),
             migration: AtomicPtr::new(ptr::null_mut()),
-            layout: PhantomData,
+            shape: PhantomData,
         };
         index.add_piece(0)?;
         Ok(index)
@@ -77,8 +77,13 @@ impl<L: Layout> Index<L> {
     }
 
     #[inline(always)]
-    pub(super) fn bin(&self, number: usize) -> Bin<'_, L> {
-        Bin::new(&self.lines, number)
+    pub(super) fn bin(&self, number: usize) -> Bin<'_, S> {
+        Bin::first(&self.words, number)
+    }
+
+    #[inline(always)]
+    pub(super) fn sought<'k>(&self, hash: u64, key: &'k Words) -> Sought<'k> {
+        Sought { key, hash, matcher: self.matcher }
     }
 
     /// Returns the number of a hash's bin.
@@ -89,14 +94,13 @@ impl<L: Layout> Index<L> {
 
     /// Returns the bin behind a link, if there is one.
     #[inline(always)]
-    pub(super) fn behind(&self, bin: Bin<'_, L>) -> Option<Bin<'_, L>> {
-        // Acquire: pairs with the release that sets the link, so the piece is there.
-        let number = (bin.link().load(Ordering::Acquire) as usize).checked_sub(1)?;
+    pub(super) fn behind(&self, bin: Bin<'_, S>) -> Option<Bin<'_, S>> {
+        let number = S::link(bin).checked_sub(1)?;
         let (piece, within) = self.piece_of(number);
         // Acquire: pairs with the release in `add_piece`.
-        let lines = self.pieces[piece].load(Ordering::Acquire);
+        let words = self.pieces[piece].load(Ordering::Acquire);
         // SAFETY: invariant 3: a number below the number of taken bins lies in a published piece.
-        Some(Bin::new(unsafe { &*lines }, within))
+        Some(Bin::behind(unsafe { &*words }, within))
     }
 
     /// Returns the piece of a bin behind a link, and the bin's place in it.
@@ -110,8 +114,12 @@ impl<L: Layout> Index<L> {
             0 => self.first_piece,
             _ => self.first_piece.checked_shl(piece as u32 - 1).ok_or(Error::CapacityOverflow)?,
         };
-        let lines = Bin::<L>::lines_of(bins).ok_or(Error::CapacityOverflow)?;
-        let slab = Box::into_raw(Box::new(Slab::new(lines)?));
+        // Relaxed: additions come one after the other.
+        if bins > S::MOST_LINKS - self.linkable.load(Ordering::Relaxed) {
+            return Err(Error::CapacityOverflow);
+        }
+        let words = bins.checked_mul(S::BEHIND.stride).ok_or(Error::CapacityOverflow)?;
+        let slab = Box::into_raw(Box::new(Slab::new(words)?));
         // Release: whoever finds the pointer finds the piece.
         self.pieces[piece].store(slab, Ordering::Release);
         // Release: whoever finds the number finds the pointer.
@@ -120,7 +128,7 @@ impl<L: Layout> Index<L> {
     }
 
     /// Sets the link of a bin that this thread holds to a new bin; `None` if none is left.
-    pub(super) fn link(&self, bin: Bin<'_, L>) -> Option<Bin<'_, L>> {
+    pub(super) fn link(&self, bin: Bin<'_, S>) -> Option<Bin<'_, S>> {
         let mut taken = self.linked.load(Ordering::Relaxed);
         loop {
             // Acquire: pairs with the release in `add_piece`.
@@ -138,8 +146,7 @@ impl<L: Layout> Index<L> {
                 Err(newer) => taken = newer,
             }
         }
-        // Release: a reader that finds the link finds the piece, and its bin empty.
-        bin.link().store(taken as u64 + 1, Ordering::Release);
+        S::set_link(bin, taken + 1);
         self.behind(bin)
     }
 
@@ -168,7 +175,7 @@ impl<L: Layout> Index<L> {
     }
 
     pub(super) fn slots(&self) -> usize {
-        (self.bins + self.linkable.load(Ordering::Relaxed)) * L::SLOTS
+        self.bins * S::FIRST.slots + self.linkable.load(Ordering::Relaxed) * S::BEHIND.slots
     }
 
     pub(super) fn linked(&self) -> usize {
@@ -181,10 +188,10 @@ impl<L: Layout> Index<L> {
             .filter(|piece| !piece.is_null())
             // SAFETY: invariant 3.
             .map(|piece| unsafe { &*piece }.usage())
-            .fold(self.lines.usage(), |sum, usage| sum + usage)
+            .fold(self.words.usage(), |sum, usage| sum + usage)
     }
 
-    pub(super) fn migration(&self) -> Migrating<'_, L> {
+    pub(super) fn migration(&self) -> Migrating<'_, S> {
         // Acquire: pairs with the release in `set_migration`.
         let migration = self.migration.load(Ordering::Acquire);
         if migration.is_null() {
@@ -222,7 +229,7 @@ impl<L: Layout> Index<L> {
     }
 }
 
-impl<L: Layout> Drop for Index<L> {
+impl<S: Shape> Drop for Index<S> {
     fn drop(&mut self) {
         for piece in &self.pieces {
             // Relaxed, here and below: `&mut self`.

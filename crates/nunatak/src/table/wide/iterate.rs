@@ -7,7 +7,7 @@ use super::WideTable;
 use super::apply::Locking;
 use super::find::next;
 use super::index::Index;
-use super::layout::{FROZEN, LOCKED, Layout, MOVED, Words, taken};
+use super::layout::{FROZEN, LOCKED, MOVED, Shape, Words};
 use crate::error::Error;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, Ordering, fence};
@@ -17,14 +17,14 @@ type Entry = (Words, Words);
 
 /// The entries of a table. The iterator holds the memory of the index with which it began.
 #[derive(Debug)]
-pub(crate) struct WideIter<'t, L: Layout> {
-    table: &'t WideTable<L>,
-    index: Arc<Index<L>>,
+pub(crate) struct WideIter<'t, S: Shape> {
+    table: &'t WideTable<S>,
+    index: Arc<Index<S>>,
     bin: usize,
     buffer: Vec<Entry>,
 }
 
-impl<L: Layout> Iterator for WideIter<'_, L> {
+impl<S: Shape> Iterator for WideIter<'_, S> {
     type Item = Entry;
 
     fn next(&mut self) -> Option<Entry> {
@@ -41,13 +41,13 @@ impl<L: Layout> Iterator for WideIter<'_, L> {
     }
 }
 
-impl<L: Layout> WideTable<L> {
-    pub(crate) fn iter(&self) -> WideIter<'_, L> {
+impl<S: Shape> WideTable<S> {
+    pub(crate) fn iter(&self) -> WideIter<'_, S> {
         WideIter { table: self, index: self.hold_root(), bin: 0, buffer: Vec::new() }
     }
 
     /// Collects the entries that belong to a bin of `index`, wherever they are.
-    fn read_descendants(&self, index: &Index<L>, at: usize, entries: &mut Vec<Entry>) {
+    fn read_descendants(&self, index: &Index<S>, at: usize, entries: &mut Vec<Entry>) {
         if read_bin(index, at, entries) {
             return;
         }
@@ -111,7 +111,7 @@ impl<L: Layout> WideTable<L> {
     }
 }
 
-fn freeze<L: Layout>(index: &Index<L>, at: usize) {
+fn freeze<S: Shape>(index: &Index<S>, at: usize) {
     let mut backoff = Backoff::new();
     loop {
         match index.bin(at).lock() {
@@ -127,7 +127,7 @@ fn freeze<L: Layout>(index: &Index<L>, at: usize) {
 }
 
 /// Collects the entries of a bin. Returns false if the bin has moved.
-fn read_bin<L: Layout>(index: &Index<L>, at: usize, entries: &mut Vec<Entry>) -> bool {
+fn read_bin<S: Shape>(index: &Index<S>, at: usize, entries: &mut Vec<Entry>) -> bool {
     let start = entries.len();
     let first = index.bin(at);
     let mut backoff = Backoff::new();
@@ -141,13 +141,12 @@ fn read_bin<L: Layout>(index: &Index<L>, at: usize, entries: &mut Vec<Entry>) ->
             backoff.wait();
             continue;
         }
-        let (mut bin, mut slots) = (first, header);
+        let (mut bin, mut state) = (first, header);
         loop {
-            entries.extend(taken::<L>(slots).map(|slot| (bin.key(slot), bin.value(slot))));
+            entries.extend(bin.entries(state, index.matcher));
             let Some(behind) = index.behind(bin) else { break };
             bin = behind;
-            // Relaxed: the first bin's header orders it.
-            slots = bin.header().load(Ordering::Relaxed);
+            state = bin.state();
         }
         // Acquire: the header is loaded after the words.
         fence(Ordering::Acquire);

@@ -1,9 +1,10 @@
-//! Entries of three or four words in DLHT's bins, changed under the lock of a bin.
+//! Entries of three or four words in DLHT's bins or IcebergHT's blocks, changed under the lock of a bin.
 //!
 //! A slot of two words changes by one compare-and-swap; three words do not. So here a change locks the bin, as
 //! CLHT does (David, Guerraoui, Trigonakis, "Asynchronized Concurrency", ASPLOS '15), and a lookup reads the
 //! bin between two looks at its version (a sequence lock). Placement, growth, transfers, and the reclamation
-//! of indexes are DLHT's (HPDC '24, section 3.2).
+//! of indexes are DLHT's (HPDC '24, section 3.2). What a bin looks like is a *shape*: a cache line or two of DLHT's
+//! (`bins.rs`), or a block of IcebergHT's (`blocks.rs`). Below, a block is a bin.
 //!
 //! # The protocol
 //! - *Get*: load the header (acquire). If it is locked, wait; if the bin has moved, go on in the next index.
@@ -31,6 +32,10 @@
 //!    several bins locks them in order.
 
 mod apply;
+mod bins;
+mod blocks;
+mod config;
+mod design;
 mod find;
 mod growth;
 mod index;
@@ -40,23 +45,19 @@ mod layout;
 mod tests;
 mod transfer;
 
+pub(crate) use config::Config;
+pub use design::WideDesign;
 pub(crate) use iterate::WideIter;
-pub(crate) use layout::{Layout, Words};
+pub(crate) use layout::{Entry, Shape, Words};
 
 use crate::error::Error;
 use crate::hash::{RandomState, post_mix};
 use crate::memory::MemoryUsage;
-use crate::sync::{
-    AtomicPtr, AtomicUsize, Backoff, Mutex, OpPin, Ordering, Registry, Shared, is_seldom,
-    operations_ended,
-};
-use crate::table::dlht::{Config, sizes::bins_for};
+use crate::sync::{AtomicPtr, OpPin, Ordering, Registry, Shared, is_seldom};
+use crate::table::shared::retired::RetiredIndexes;
 use core::hash::{BuildHasher, Hasher};
-use index::{Index, planned_per_bin};
+use index::Index;
 use std::sync::Arc;
-
-/// Long enough for other threads to be scheduled, too short to be noticed.
-const FREEING_ROUNDS: usize = if cfg!(modelled) { 1 } else { 1000 };
 
 /// The change of a present key.
 #[derive(Debug, Clone, Copy)]
@@ -66,35 +67,26 @@ pub(crate) enum WideChange {
     Remove,
 }
 
-/// An index that was at the root, and the last epoch of operations that may have read it there.
-#[derive(Debug)]
-struct Retired<L: Layout> {
-    index: Arc<Index<L>>,
-    operations: u64,
-}
-
 /// A table of entries of a few words, found by the words of their keys.
 #[derive(Debug)]
-pub(crate) struct WideTable<L: Layout> {
-    root: AtomicPtr<Index<L>>,
+pub(crate) struct WideTable<S: Shape> {
+    root: AtomicPtr<Index<S>>,
     hasher: RandomState,
     /// Counts entries.
     registry: Registry,
-    retired_count: AtomicUsize,
-    retired: Mutex<Vec<Retired<L>>>,
+    retired: RetiredIndexes<Index<S>>,
     config: Config,
 }
 
-impl<L: Layout> WideTable<L> {
+impl<S: Shape> WideTable<S> {
     pub(crate) fn new(hasher: RandomState, config: Config, capacity: usize) -> Result<Self, Error> {
-        let bins = config.initial_bins.max(bins_for(capacity, planned_per_bin::<L>())?);
-        let index = Arc::new(Index::new(bins, config.bins_per_link)?);
+        let bins = config.initial_bins.max(config.bins_for(capacity)?);
+        let index = Arc::new(Index::new(bins, &config)?);
         Ok(Self {
             root: AtomicPtr::new(Arc::into_raw(index).cast_mut()),
             hasher,
             registry: Registry::new(),
-            retired_count: AtomicUsize::new(0),
-            retired: Mutex::new(Vec::new()),
+            retired: RetiredIndexes::new(),
             config,
         })
     }
@@ -109,13 +101,13 @@ impl<L: Layout> WideTable<L> {
             return post_mix(key[0]);
         }
         let mut hasher = self.hasher.build_hasher();
-        (0..L::KEY).for_each(|word| hasher.write_u64(key[word]));
+        (0..S::Entry::KEY).for_each(|word| hasher.write_u64(key[word]));
         // The hasher promises no good high bits, which choose the bin.
         post_mix(hasher.finish())
     }
 
     #[inline(always)]
-    fn root<'p>(&'p self, _pin: &'p OpPin<Shared>) -> &'p Index<L> {
+    fn root<'p>(&'p self, _pin: &'p OpPin<Shared>) -> &'p Index<S> {
         // Acquire: pairs with the release that publishes an index.
         // SAFETY: invariant 4: the root is never null, and an index that was at the root while an operation
         // was announced outlives that operation.
@@ -123,7 +115,7 @@ impl<L: Layout> WideTable<L> {
     }
 
     /// Returns a share of the current index, which keeps that index and its successors.
-    fn hold_root(&self) -> Arc<Index<L>> {
+    fn hold_root(&self) -> Arc<Index<S>> {
         let _pin = OpPin::<Shared>::new();
         // Acquire: as in `root`. A reference from `root` may not touch the counts of the `Arc`.
         let index = self.root.load(Ordering::Acquire).cast_const();
@@ -136,7 +128,7 @@ impl<L: Layout> WideTable<L> {
     }
 
     /// Yields the current index, and the indexes that are being filled.
-    fn generations(&self) -> impl Iterator<Item = Arc<Index<L>>> {
+    fn generations(&self) -> impl Iterator<Item = Arc<Index<S>>> {
         core::iter::successors(Some(self.hold_root()), |index| index.target().cloned())
     }
 
@@ -154,12 +146,9 @@ impl<L: Layout> WideTable<L> {
 
     pub(crate) fn memory_usage(&self) -> MemoryUsage {
         let registry = MemoryUsage::allocated(self.registry.bytes());
-        let retired: Vec<_> =
-            self.retired.lock().iter().map(|old| Arc::clone(&old.index)).collect();
-        self.generations()
-            .chain(retired)
-            .map(|index| index.usage())
-            .fold(registry, |sum, usage| sum + usage)
+        self.free_retired();
+        let usages = self.generations().map(|index| index.usage());
+        usages.chain(self.retired.map(Index::usage)).fold(registry, |sum, usage| sum + usage)
     }
 
     /// Returns the bins, and the bins behind links, of the current index.
@@ -170,43 +159,26 @@ impl<L: Layout> WideTable<L> {
 
     #[inline(always)]
     fn free_retired_if_any(&self) {
-        // Relaxed: a hint. Not at each call, since each attempt costs a barrier on all processors.
-        if self.retired_count.load(Ordering::Relaxed) != 0 && is_seldom::<Shared>(&self.registry) {
+        // Not at each call, since each attempt costs a barrier on all processors.
+        if self.retired.count() != 0 && is_seldom::<Shared>(&self.registry) {
             self.free_retired();
         }
     }
 
-    /// Frees old indexes, and waits for the operations that were running when they were retired: a few
-    /// instructions, unless a thread is descheduled. The wait is bounded; a later change frees what is left.
+    /// Frees old indexes, and waits a moment for operations that may read them.
     fn free_retired_soon(&self) {
-        let mut backoff = Backoff::new();
-        for _ in 0..FREEING_ROUNDS {
-            self.free_retired();
-            // Relaxed: a hint.
-            if self.retired_count.load(Ordering::Relaxed) == 0 {
-                return;
-            }
-            backoff.wait();
-        }
+        // Nobody holds a guard of a wide map, here and below.
+        self.retired.free_soon(|_| true, |_| false);
     }
 
     /// Frees the old indexes that no thread can reach any more.
     #[cold]
     fn free_retired(&self) {
-        let free: Vec<Retired<L>> = {
-            let mut retired = self.retired.lock();
-            let ended = |old: &mut Retired<L>| operations_ended(old.operations, true);
-            let free = retired.extract_if(.., ended).collect();
-            // Relaxed: a hint, here and where an index is retired.
-            self.retired_count.store(retired.len(), Ordering::Relaxed);
-            free
-        };
-        // Outside of the lock, for which other threads may wait.
-        drop(free);
+        self.retired.free(|_| true);
     }
 }
 
-impl<L: Layout> Drop for WideTable<L> {
+impl<S: Shape> Drop for WideTable<S> {
     fn drop(&mut self) {
         // Relaxed: `&mut self`.
         let root = self.root.load(Ordering::Relaxed);

@@ -1,25 +1,23 @@
 //! Moving bins to the next index.
 
+use super::WideTable;
 use super::apply::{Held, Locking, set_behind};
 use super::index::{Index, Migrating};
-use super::layout::{
-    Bin, Layout, MOVED, Words, first_free, next_version, taken, with_slot_changed, without_entries,
-};
-use super::{Retired, WideTable};
+use super::layout::{Bin, MOVED, Shape, Words, next_version};
 use crate::error::Error;
 use crate::hash::IdentityCodec;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, OpPin, Ordering, Shared, retire_tag};
+use crate::sync::{Backoff, OpPin, Ordering, Shared};
 use crate::table::dlht::migration::Migration;
 use core::ops::Range;
 use std::sync::Arc;
 
-impl<L: Layout> WideTable<L> {
+impl<S: Shape> WideTable<S> {
     /// Moves one chunk of a migration. Returns false if no chunk is left.
     ///
     /// # Errors
     /// If memory for links is refused. What was not moved is left to the next thread that helps.
-    pub(super) fn help(&self, _pin: &OpPin<Shared>, old: &Index<L>) -> Result<bool, Error> {
+    pub(super) fn help(&self, _pin: &OpPin<Shared>, old: &Index<S>) -> Result<bool, Error> {
         let Migrating::To(migration) = old.migration() else { return Ok(false) };
         let Some(chunk) = migration.take_chunk() else { return Ok(false) };
         self.move_units(old, migration, chunk)?;
@@ -32,8 +30,8 @@ impl<L: Layout> WideTable<L> {
     /// As [`help`](Self::help).
     pub(super) fn move_units(
         &self,
-        old: &Index<L>,
-        migration: &Migration<Index<L>>,
+        old: &Index<S>,
+        migration: &Migration<Index<S>>,
         units: Range<usize>,
     ) -> Result<(), Error> {
         let mut moved = 0;
@@ -59,10 +57,10 @@ impl<L: Layout> WideTable<L> {
     /// has moved it.
     fn move_unit<'i>(
         &self,
-        old: &'i Index<L>,
-        migration: &Migration<Index<L>>,
+        old: &'i Index<S>,
+        migration: &Migration<Index<S>>,
         unit: usize,
-        feeders: &mut Vec<Held<'i, L>>,
+        feeders: &mut Vec<Held<'i, S>>,
     ) -> Result<bool, Error> {
         for at in migration.bins_of::<IdentityCodec>(unit) {
             let mut backoff = Backoff::new();
@@ -96,66 +94,64 @@ impl<L: Layout> WideTable<L> {
     }
 
     /// Stores the entries of an old bin in bins that no other thread can reach.
-    fn copy(&self, old: &Index<L>, held: &Held<'_, L>, target: &Index<L>) -> Result<(), Error> {
+    fn copy(&self, old: &Index<S>, held: &Held<'_, S>, target: &Index<S>) -> Result<(), Error> {
         let mut bin = held.bin;
-        let mut header = held.header;
+        let mut state = held.header;
         loop {
-            for slot in taken::<L>(header) {
-                let (key, value) = (bin.key(slot), bin.value(slot));
-                let at = target.place(self.hash(&key));
-                store_unshared(target, target.bin(at), &key, &value)?;
+            for (key, value) in bin.entries(state, old.matcher) {
+                let hash = self.hash(&key);
+                let bin = target.bin(target.place(hash));
+                store_unshared(target, bin, hash, &key, &value)?;
             }
             if seeded(Bug::WideLinksNotMoved) {
                 return Ok(());
             }
             let Some(behind) = old.behind(bin) else { return Ok(()) };
             bin = behind;
-            header = bin.header().load(Ordering::Relaxed);
+            state = bin.state();
         }
     }
 
     /// Makes the next index the root, after the last bin has moved.
-    fn finish(&self, old: &Index<L>, migration: &Migration<Index<L>>) {
+    fn finish(&self, old: &Index<S>, migration: &Migration<Index<S>>) {
         migration.target.note_birth();
         let target = Arc::into_raw(Arc::clone(&migration.target)).cast_mut();
         // Release: a thread that reads the root finds every bin moved. The swap returns the pointer that `Arc`
         // made; one made from the reference may not touch the counts of the `Arc`.
         let root = self.root.swap(target, Ordering::Release);
         debug_assert!(core::ptr::eq(root, old));
-        let operations = retire_tag();
         // SAFETY: invariant 4: the root changes once for each index, by the thread that moved the last bin. That
         // thread takes over the root's share of the old index.
         let index = unsafe { Arc::from_raw(root.cast_const()) };
-        let mut retired = self.retired.lock();
-        retired.push(Retired { index, operations });
-        self.retired_count.store(retired.len(), Ordering::Relaxed);
+        // No guard: nobody holds one of a wide map.
+        self.retired.retire(index, 0);
     }
 }
 
 /// Stores an entry in a bin that no other thread can reach.
-fn store_unshared<L: Layout>(
-    index: &Index<L>,
-    bin: Bin<'_, L>,
+fn store_unshared<S: Shape>(
+    index: &Index<S>,
+    bin: Bin<'_, S>,
+    hash: u64,
     key: &Words,
     value: &Words,
 ) -> Result<(), Error> {
     // Relaxed, here and below: the header of the old bin publishes the words.
     let header = bin.header().load(Ordering::Relaxed);
-    if let Some(slot) = first_free::<L>(header) {
-        bin.set(slot, key, value);
-        bin.header().store(next_version(with_slot_changed(header, slot)), Ordering::Relaxed);
+    if let Some(slot) = S::free_slot(bin, header, hash, index.matcher) {
+        let header = bin.fill(header, slot, hash, key, value);
+        bin.header().store(next_version(header), Ordering::Relaxed);
         return Ok(());
     }
-    while !set_behind(index, bin, key, value) {
+    while !set_behind(index, bin, hash, key, value) {
         index.add_links()?;
     }
     Ok(())
 }
 
 /// Empties a chain that no other thread can reach.
-fn empty<L: Layout>(index: &Index<L>, first: Bin<'_, L>) {
+fn empty<S: Shape>(index: &Index<S>, first: Bin<'_, S>) {
     for bin in core::iter::successors(Some(first), |bin| index.behind(*bin)) {
-        let header = bin.header().load(Ordering::Relaxed);
-        bin.header().store(without_entries(header), Ordering::Relaxed);
+        S::empty(bin);
     }
 }

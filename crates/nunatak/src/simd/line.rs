@@ -1,28 +1,28 @@
-//! Comparing all fingerprints of a block of 64 slots, which are one line.
+//! Comparing the fingerprints of a whole cache line, by instructions that no checker follows.
 
 #[cfg(x86_64_assembly)]
-use crate::sync::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// The lock of a block: the highest bit of its last fingerprint byte.
-pub(super) const LOCK: u64 = 1 << 63;
-/// Whether a key of a block may be behind it: the highest bit of the byte before.
-pub(super) const OVERFLOWED: u64 = 1 << 55;
-
-/// A mask of all bits but the lent ones.
+/// The bits of a line's last 32 bytes that count. (The first 32 count in full.)
 #[cfg(x86_64_assembly)]
 #[repr(align(64))]
-struct Line([u64; 8]);
+pub(crate) struct Mask([u64; 8]);
 
 #[cfg(x86_64_assembly)]
-static ALL_BUT_LENT: Line = {
-    let mut line = Line([u64::MAX; 8]);
-    line.0[7] = !(LOCK | OVERFLOWED);
-    line
-};
+impl Mask {
+    pub(crate) const ALL: Self = Self([u64::MAX; 8]);
+
+    /// Without these bits of the last word.
+    pub(crate) const fn without(bits: u64) -> Self {
+        let mut mask = Self::ALL;
+        mask.0[7] = !bits;
+        mask
+    }
+}
 
 /// Which ways the processor has. Without any, words are compared one by one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ways {
+pub(crate) struct Ways {
     /// Two loads of 32 bytes; what it needs makes a load of a pair whole, too.
     avx2: bool,
     /// One load.
@@ -32,7 +32,7 @@ pub(super) struct Ways {
 
 impl Ways {
     /// Asks the processor. None is of use if the fingerprints are no line.
-    pub(super) fn detect(is_line: bool) -> Self {
+    pub(crate) fn detect(is_line: bool) -> Self {
         #[cfg(x86_64_assembly)]
         {
             let avx2 = is_line && std::is_x86_feature_detected!("avx2");
@@ -46,34 +46,39 @@ impl Ways {
     }
 
     #[inline(always)]
-    pub(super) fn has_any(self) -> bool {
+    pub(crate) fn has_any(self) -> bool {
         self.avx2
     }
 
-    /// Returns which bytes of a line equal `fingerprint`, without the two lent bits.
+    /// Returns which bytes of a line equal `fingerprint`, in the bits of the mask.
     ///
     /// # Safety
     /// There is a way. `line` is 64 readable bytes, aligned to 64.
     #[cfg(x86_64_assembly)]
     #[inline(always)]
-    pub(super) unsafe fn matching(self, line: *const AtomicU64, fingerprint: u8) -> u64 {
+    pub(crate) unsafe fn matching(
+        self,
+        line: *const AtomicU64,
+        fingerprint: u8,
+        mask: &'static Mask,
+    ) -> u64 {
         // SAFETY: the caller's promise; the processor has what `detect` found.
         unsafe {
             match self.avx512 {
-                true => matching_by_avx512(line, fingerprint),
-                false => matching_by_avx2(line, fingerprint),
+                true => matching_by_avx512(line, fingerprint, mask),
+                false => matching_by_avx2(line, fingerprint, mask),
             }
         }
     }
 
     /// The ways one by one.
     #[cfg(all(test, x86_64_assembly))]
-    pub(super) fn others(self) -> Vec<Self> {
+    pub(crate) fn others(self) -> Vec<Self> {
         self.avx2.then_some(Self { avx512: false, ..self }).into_iter().collect()
     }
 }
 
-/// Returns which bytes of a line equal `fingerprint`, without the two lent bits, by AVX-512.
+/// Returns which bytes of a line equal `fingerprint`, in the bits of the mask, by AVX-512.
 ///
 /// Five instructions; loads of words need thirty and more.
 ///
@@ -81,7 +86,7 @@ impl Ways {
 /// `line` is 64 readable bytes, aligned to 64. The processor has AVX-512BW.
 #[cfg(x86_64_assembly)]
 #[inline(always)]
-unsafe fn matching_by_avx512(line: *const AtomicU64, fingerprint: u8) -> u64 {
+unsafe fn matching_by_avx512(line: *const AtomicU64, fingerprint: u8, mask: &'static Mask) -> u64 {
     let matches: u64;
     // No processor splits such a load into pieces smaller than a word, and x86 keeps loads in
     // order. So each word is read as by an acquiring load.
@@ -94,7 +99,7 @@ unsafe fn matching_by_avx512(line: *const AtomicU64, fingerprint: u8) -> u64 {
             "vptestnmb k1, zmm16, zmmword ptr [{mask}]",
             "kmovq {matches}, k1",
             line = in(reg) line,
-            mask = in(reg) &raw const ALL_BUT_LENT,
+            mask = in(reg) mask,
             fingerprint = in(reg) u32::from(fingerprint),
             matches = lateout(reg) matches,
             // The compiler uses these registers for nothing else unless it is told to.
@@ -105,7 +110,7 @@ unsafe fn matching_by_avx512(line: *const AtomicU64, fingerprint: u8) -> u64 {
     }
     // The fence is no instruction. But the compiler could move the load of a slot before the block
     // above, which only reads, as a relaxed load does.
-    crate::sync::fence(Ordering::Acquire);
+    fence(Ordering::Acquire);
     matches
 }
 
@@ -115,7 +120,7 @@ unsafe fn matching_by_avx512(line: *const AtomicU64, fingerprint: u8) -> u64 {
 /// `line` is 64 readable bytes, aligned to 64. The processor has AVX2.
 #[cfg(x86_64_assembly)]
 #[inline(always)]
-unsafe fn matching_by_avx2(line: *const AtomicU64, fingerprint: u8) -> u64 {
+unsafe fn matching_by_avx2(line: *const AtomicU64, fingerprint: u8, mask: &'static Mask) -> u64 {
     let (first, last): (u64, u64);
     // As above: aligned loads of 32 bytes are not split into pieces smaller than a word, and keep
     // their order.
@@ -135,7 +140,7 @@ unsafe fn matching_by_avx2(line: *const AtomicU64, fingerprint: u8) -> u64 {
             // The compiler's instructions of 16 bytes would wait for upper halves that are not zero.
             "vzeroupper",
             line = in(reg) line,
-            mask = in(reg) &raw const ALL_BUT_LENT,
+            mask = in(reg) mask,
             fingerprint = in(reg) u32::from(fingerprint),
             bytes = out(xmm_reg) _,
             equal = out(xmm_reg) _,
@@ -145,6 +150,6 @@ unsafe fn matching_by_avx2(line: *const AtomicU64, fingerprint: u8) -> u64 {
         );
     }
     // As above.
-    crate::sync::fence(Ordering::Acquire);
+    fence(Ordering::Acquire);
     first | last << 32
 }
