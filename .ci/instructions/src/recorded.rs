@@ -3,7 +3,8 @@
 use crate::traps::Cost;
 use std::collections::BTreeMap;
 
-/// By how much counts may exceed those of the file: hashes are drawn anew in each run.
+/// By how much counts may exceed those of the file: hashes are drawn anew in each run, and the compiler's choices
+/// change with the code round a map.
 const TOLERANCE: f64 = 1.1;
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.tsv");
 const HEADING: &str = "built for\tmap\toperation\tinstructions\tloads\tstores\n";
@@ -29,7 +30,7 @@ fn shown(figures: [f64; 3], between: &str) -> String {
 
 pub(crate) struct Recorded {
     file: BTreeMap<Line, [f64; 3]>,
-    /// The last counts of this run.
+    /// The counts of this run.
     counted: BTreeMap<Line, [f64; 3]>,
 }
 
@@ -52,21 +53,23 @@ impl Recorded {
     }
 
     pub(crate) fn print_heading() {
-        println!("{:<12}{:<24}{:>24}{:>24}", "map", "operation", "instr. loads stores", "before");
+        println!("{:<16}{:<24}{:>24}{:>24}", "map", "operation", "instr. loads stores", "before");
     }
 
-    /// Prints the counts of a line, and those of the file. Returns whether there are more than in the file.
-    pub(crate) fn is_less_than(&mut self, line: Line, now: Cost) -> bool {
+    /// Returns whether the file has a line whose counts are less than these.
+    pub(crate) fn is_less_than(&self, line: &Line, now: Cost) -> bool {
+        self.file.get(line).is_some_and(|before| {
+            before.iter().zip(now.figures()).any(|(before, now)| now > before * TOLERANCE + 1.0)
+        })
+    }
+
+    /// Prints the counts of a line beside those of the file, and keeps them.
+    pub(crate) fn add(&mut self, line: Line, now: Cost) {
+        let mark = if self.is_less_than(&line, now) { "  more than before" } else { "" };
+        let before = self.file.get(&line).map_or("none".to_owned(), |before| shown(*before, " "));
         let now = now.figures();
-        let before = self.file.get(&line).copied();
-        self.counted.insert(line.clone(), now);
-        let is_more = before.is_some_and(|before| {
-            before.iter().zip(now).any(|(before, now)| now > before * TOLERANCE + 1.0)
-        });
-        let before = before.map_or("none".to_owned(), |before| shown(before, " "));
-        let mark = if is_more { "  more than before" } else { "" };
-        println!("{:<12}{:<24}{:>24}{before:>24}{mark}", line.map, line.operation, shown(now, " "));
-        is_more
+        println!("{:<16}{:<24}{:>24}{before:>24}{mark}", line.map, line.operation, shown(now, " "));
+        self.counted.insert(line, now);
     }
 
     pub(crate) fn write(&self) {

@@ -4,6 +4,7 @@ use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Mnemonic, OpAcce
 use std::arch::asm;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
+use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// What code executes.
@@ -25,9 +26,16 @@ impl Cost {
     }
 
     /// Returns the cost of one of `count` operations, without that of the loop round them.
-    fn of_one(self, of_loop: Self, count: usize) -> Self {
+    pub(crate) fn of_one(self, of_loop: Self, count: usize) -> Self {
         let (all, alone) = (self.figures(), of_loop.figures());
         Self::from_figures(std::array::from_fn(|i| (all[i] - alone[i]).max(0.0) / count as f64))
+    }
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        let (all, more) = (self.figures(), other.figures());
+        *self = Self::from_figures(std::array::from_fn(|i| all[i] + more[i]));
     }
 }
 
