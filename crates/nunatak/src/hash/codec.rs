@@ -50,7 +50,7 @@ pub trait HashCodec: Send + Sync + 'static {
     /// As [`hash`](Self::hash), while an operation is announced by this pin. Must run no code of the
     /// caller's.
     #[inline(always)]
-    fn hash_pinned(&self, word: u64, _pin: &FastPin) -> u64 {
+    fn hash_pinned<const KEPT: bool>(&self, word: u64, _pin: &FastPin<KEPT>) -> u64 {
         self.hash(word)
     }
 
@@ -169,7 +169,7 @@ pub trait Permutes: Copy + Send + Sync + 'static {
 
     /// As [`hash`](Self::hash), on a processor that allows the pin.
     #[inline(always)]
-    fn hash_pinned(&self, word: u64, _pin: &FastPin) -> u64 {
+    fn hash_pinned<const KEPT: bool>(&self, word: u64, _pin: &FastPin<KEPT>) -> u64 {
         self.hash(word)
     }
 
@@ -213,7 +213,7 @@ impl Permutes for CrcPermutation {
     }
 
     #[inline(always)]
-    fn hash_pinned(&self, word: u64, pin: &FastPin) -> u64 {
+    fn hash_pinned<const KEPT: bool>(&self, word: u64, pin: &FastPin<KEPT>) -> u64 {
         self.hash_pinned(word, pin)
     }
 
@@ -362,7 +362,7 @@ where
     }
 
     #[inline(always)]
-    fn hash_pinned(&self, word: u64, pin: &FastPin) -> u64 {
+    fn hash_pinned<const KEPT: bool>(&self, word: u64, pin: &FastPin<KEPT>) -> u64 {
         debug_assert!(!Self::runs_callers_code());
         if Self::permutes() { self.permutation.hash_pinned(word, pin) } else { self.hash(word) }
     }

@@ -47,7 +47,7 @@ impl CrcPermutation {
 
     /// As `hash`. The pin shows that the processor has the instruction.
     #[inline(always)]
-    pub(super) fn hash_pinned(&self, word: u64, pin: &FastPin) -> u64 {
+    pub(super) fn hash_pinned<const KEPT: bool>(&self, word: u64, pin: &FastPin<KEPT>) -> u64 {
         self.of_crc(word, instruction::crc_pinned(word, pin))
     }
 
@@ -168,7 +168,7 @@ mod instruction {
     }
 
     #[inline(always)]
-    pub(super) fn crc_pinned(word: u64, _pin: &FastPin) -> u64 {
+    pub(super) fn crc_pinned<const KEPT: bool>(word: u64, _pin: &FastPin<KEPT>) -> u64 {
         // SAFETY: a fast pin exists only where the processor has AVX, and every such processor has
         // SSE 4.2.
         unsafe { crc_here(word) }
@@ -209,7 +209,7 @@ mod instruction {
     }
 
     #[inline(always)]
-    pub(super) fn crc_pinned(word: u64, _pin: &FastPin) -> u64 {
+    pub(super) fn crc_pinned<const KEPT: bool>(word: u64, _pin: &FastPin<KEPT>) -> u64 {
         super::crc_by_table(word)
     }
 }

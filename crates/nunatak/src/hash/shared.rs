@@ -40,7 +40,7 @@ impl<P: HashCodec> HashCodec for RecordCodec<P> {
     }
 
     #[inline(always)]
-    fn hash_pinned(&self, word: u64, pin: &FastPin) -> u64 {
+    fn hash_pinned<const KEPT: bool>(&self, word: u64, pin: &FastPin<KEPT>) -> u64 {
         self.0.hash_pinned(word, pin)
     }
 

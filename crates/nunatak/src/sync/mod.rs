@@ -3,7 +3,10 @@
 
 mod backoff;
 mod barrier;
+#[cfg(x86_64_assembly)]
+mod compare;
 mod counts;
+mod kept;
 mod limbo;
 mod mode;
 #[cfg(modelled)]
@@ -16,7 +19,10 @@ pub(crate) mod thread_index;
 mod words;
 
 pub(crate) use backoff::Backoff;
+#[cfg(x86_64_assembly)]
+pub(crate) use compare::first_of_pair_is;
 pub(crate) use counts::Counts;
+pub(crate) use kept::kept;
 pub(crate) use limbo::Limbo;
 pub(crate) use mode::{Mode, Shadowing};
 pub use mode::{Shared, SingleThread};

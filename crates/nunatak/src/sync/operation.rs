@@ -55,25 +55,28 @@ impl<Y: Mode> Drop for OpPin<Y> {
 
 /// An [`OpPin`] of a thread that is in no other operation and needs no fence, on a machine that
 /// loads pairs whole (see [`pairs_load_whole`](super::pairs_load_whole)).
+///
+/// If the address of the thread's word is `KEPT`, a loop over operations computes it once. Else it is computed
+/// for each access, which takes an instruction, but no register.
 #[derive(Debug)]
-pub struct FastPin {
+pub struct FastPin<const KEPT: bool = false> {
     /// Not `Send`: the announcement is this thread's.
     this_thread: PhantomData<*mut ()>,
 }
 
-impl FastPin {
+impl<const KEPT: bool> FastPin<KEPT> {
     /// Announces an operation in four instructions, if these suffice.
     #[inline(always)]
     pub(crate) fn new() -> Option<Self> {
         // Not `then_some`: it would make the pin in any case, and dropping it withdraws.
-        announce_fast().then(|| Self { this_thread: PhantomData })
+        announce_fast::<KEPT>().then(|| Self { this_thread: PhantomData })
     }
 }
 
-impl Drop for FastPin {
+impl<const KEPT: bool> Drop for FastPin<KEPT> {
     #[inline(always)]
     fn drop(&mut self) {
-        withdraw_fast();
+        withdraw_fast::<KEPT>();
     }
 }
 
@@ -90,7 +93,7 @@ pub(crate) fn operations_ended(tag: u64, own: bool) -> bool {
 
 #[cfg(not(modelled))]
 mod real {
-    use crate::sync::{barrier, pairs_load_whole};
+    use crate::sync::{barrier, kept, pairs_load_whole};
     use core::ptr;
     use core::sync::atomic::{AtomicU64, Ordering};
     use parking_lot::Mutex;
@@ -131,6 +134,11 @@ mod real {
     }
 
     #[inline(always)]
+    fn with_word<const KEPT: bool, R>(act: impl FnOnce(&AtomicU64) -> R) -> R {
+        WORD.with(|word| act(if KEPT { kept(word) } else { word }))
+    }
+
+    #[inline(always)]
     pub(in crate::sync) fn announce() -> u64 {
         WORD.with(|word| {
             let before = word.load(Ordering::Relaxed);
@@ -145,8 +153,8 @@ mod real {
     }
 
     #[inline(always)]
-    pub(in crate::sync) fn announce_fast() -> bool {
-        WORD.with(|word| {
+    pub(in crate::sync) fn announce_fast<const KEPT: bool>() -> bool {
+        with_word::<KEPT, _>(|word| {
             let is_at_rest = word.load(Ordering::Relaxed) == 0;
             if is_at_rest {
                 // Acquire: invariant 2.
@@ -158,9 +166,9 @@ mod real {
     }
 
     #[inline(always)]
-    pub(in crate::sync) fn withdraw_fast() {
+    pub(in crate::sync) fn withdraw_fast<const KEPT: bool>() {
         // Release: pairs with a collector's look.
-        WORD.with(|word| word.store(0, Ordering::Release));
+        with_word::<KEPT, _>(|word| word.store(0, Ordering::Release));
     }
 
     #[cold]
@@ -259,7 +267,7 @@ mod checked {
         before
     }
 
-    pub(in crate::sync) fn announce_fast() -> bool {
+    pub(in crate::sync) fn announce_fast<const KEPT: bool>() -> bool {
         let is_at_rest = WORDS[current()].load(Ordering::Relaxed) == 0;
         if is_at_rest {
             announce();
@@ -267,7 +275,7 @@ mod checked {
         is_at_rest
     }
 
-    pub(in crate::sync) fn withdraw_fast() {
+    pub(in crate::sync) fn withdraw_fast<const KEPT: bool>() {
         withdraw(0);
     }
 
@@ -300,7 +308,7 @@ mod tests {
     #[test]
     fn a_fast_pin_holds_its_epoch() {
         drop(OpPin::<Shared>::new());
-        let pin = FastPin::new();
+        let pin = FastPin::<false>::new();
         let tag = retire_tag();
         assert!(pin.is_none() || !operations_ended(tag, true));
         drop(pin);
@@ -314,7 +322,7 @@ mod tests {
         let other = std::thread::spawn(move || {
             let outer = OpPin::<Shared>::new();
             drop(OpPin::<Shared>::new());
-            assert!(FastPin::new().is_none(), "an operation is running");
+            assert!(FastPin::<true>::new().is_none(), "an operation is running");
             started.send(()).unwrap();
             stopped.recv().unwrap();
             drop(outer);

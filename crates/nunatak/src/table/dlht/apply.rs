@@ -119,7 +119,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         asked: Option<u64>,
         attempt: impl FnOnce(&Index, (usize, u64)) -> Option<Option<u64>>,
     ) -> Option<Option<u64>> {
-        let pin = if Y::SHARED { FastPin::new() } else { None };
+        let pin = if Y::SHARED { FastPin::<true>::new() } else { None };
         if Y::SHARED && pin.is_none() {
             return None;
         }

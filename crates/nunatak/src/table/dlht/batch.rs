@@ -111,19 +111,16 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
         debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
         self.for_each_fetched(count, &word, |pin, index, at, (hash, offset)| {
             let tag = self.codec.tag(word(at), hash);
-            let (test, fresh, change) = (&test(at), fresh(at), &|second| change(at, second));
-            let first =
-                self.apply_in_first_bucket::<false, _>(index, (offset, tag), test, fresh, change);
-            if let Some(before) = first {
-                return Step::Done(done(at, before));
-            }
-            let request = Request { hash, tag, test, fresh, hides: false, change };
-            match self.try_apply(pin, index, &request) {
-                Step::Done(Ok(before)) => Step::Done(done(at, before)),
-                Step::Done(Err(Shadowed)) => {
-                    unreachable!("maps whose keys may be hidden don't insert so")
-                }
-                Step::Wait => Step::Wait,
+            let (test, fresh) = (test(at), fresh(at));
+            let place = (offset, tag);
+            let changed = &|second| change(at, second);
+            match self.apply_in_first_bucket::<false, _>(index, place, &test, fresh, changed) {
+                Some(before) => Step::Done(done(at, before)),
+                None => match self.apply_step(pin, index, (hash, tag), &test, fresh, (&change, at))
+                {
+                    Step::Done(before) => Step::Done(done(at, before)),
+                    Step::Wait => Step::Wait,
+                },
             }
         });
     }
@@ -156,6 +153,29 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
+    /// Performs an operation of a batch that the first bucket was not enough for. The closure that it passes by
+    /// reference is its own: the common path would store it in memory.
+    #[inline(never)]
+    fn apply_step<T: KeyTest>(
+        &self,
+        pin: &OpPin<Y>,
+        index: &Index,
+        (hash, tag): (u64, u64),
+        test: &T,
+        fresh: Option<u64>,
+        (change, at): (&impl Fn(usize, u64) -> Change, usize),
+    ) -> Step<Option<u64>> {
+        let change = &|second| change(at, second);
+        let request = Request { hash, tag, test, fresh, hides: false, change };
+        match self.try_apply(pin, index, &request) {
+            Step::Done(Ok(before)) => Step::Done(before),
+            Step::Done(Err(Shadowed)) => {
+                unreachable!("maps whose keys may be hidden don't insert so")
+            }
+            Step::Wait => Step::Wait,
+        }
+    }
+
     /// Runs `step` for every operation of a batch, in order, and fetches the bins of later
     /// operations meanwhile. A step that must wait is tried again after this thread has ended
     /// its announcement for a moment.

@@ -7,7 +7,7 @@ use super::probe::{Probe, probe, still};
 use crate::hash::HashCodec;
 use crate::memory::prefetch::prefetch;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, DATA, FastPin, GuardPin, Mode, Ordering};
+use crate::sync::{Backoff, DATA, FastPin, GuardPin, Mode, Ordering, kept};
 use crate::table::KeyTest;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, MemoisedKeyTest};
 use crate::table::stages::Lookups;
@@ -33,7 +33,7 @@ impl<P: HashCodec, Y: Mode> Lookups for Table<P, Y> {
     fn find<T: KeyTest>(&self, word: u64, test: &T) -> Option<u64> {
         // The caller's code may not run while an operation is announced.
         let asked = P::runs_callers_code().then(|| self.codec.hash(word));
-        let pin = if Y::SHARED { FastPin::new() } else { None };
+        let pin = if Y::SHARED { FastPin::<true>::new() } else { None };
         if pin.is_some() || !Y::SHARED {
             let hash = self.hash(word, asked, &pin);
             // Acquire: pairs with the release that publishes an index.
@@ -84,7 +84,7 @@ impl<P: HashCodec, Y: Mode> Lookups for Table<P, Y> {
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Returns the hash that was asked for, or else a word's hash.
     #[inline(always)]
-    pub(super) fn hash(&self, word: u64, asked: Option<u64>, pin: &Option<FastPin>) -> u64 {
+    pub(super) fn hash(&self, word: u64, asked: Option<u64>, pin: &Option<FastPin<true>>) -> u64 {
         match (asked, pin) {
             (Some(hash), _) => hash,
             (None, Some(pin)) => self.codec.hash_pinned(word, pin),
@@ -137,38 +137,40 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     fn look_nearby(&self, index: &Index, hash: u64, word: u64) -> Option<Option<u64>> {
         let tag = self.codec.tag(word, hash);
         let offset = index.offset_of::<P>(hash);
-        let bin = index.bins.at_offset(offset);
+        let bin = kept(index.bins.at_offset(offset));
         // Acquire: the slots are at least as new as the header.
         let header = Header(bin.header.load(Ordering::Acquire));
-        // Invariant 4 of the table: under one version a slot has one owner, so two loads read a pair.
-        // Acquire: pairs with the publication of the tag.
+        // Invariant 4 of the table: under one version a slot has one owner, so two loads read a pair. Whether
+        // the bin is open does not matter: a transfer takes keys out before the next index has them.
+        let hit = |slot: &Slot| {
+            let second = slot.load_second(DATA);
+            still(bin, header, Bug::HitWithoutHeaderRecheck).then_some(Some(second))
+        };
         let [a, b, c] = &bin.slots;
-        let found = if a.load_first(Ordering::Acquire) == tag {
-            Some(a.load_second(DATA))
-        } else if b.load_first(Ordering::Acquire) == tag {
-            Some(b.load_second(DATA))
-        } else if c.load_first(Ordering::Acquire) == tag {
-            Some(c.load_second(DATA))
-        } else if header.has_linked_slots() {
+        if bin.slot_has_tag::<0>(tag) {
+            return hit(a);
+        }
+        if bin.slot_has_tag::<1>(tag) {
+            return hit(b);
+        }
+        if bin.slot_has_tag::<2>(tag) {
+            return hit(c);
+        }
+        if header.has_linked_slots() {
             // Acquire: pairs with the release that chains a link.
-            let [d, e] = index.slots_of_first_link(offset, bin.links.load(Ordering::Acquire))?;
-            if d.load_first(Ordering::Acquire) == tag {
-                Some(d.load_second(DATA))
-            } else if e.load_first(Ordering::Acquire) == tag {
-                Some(e.load_second(DATA))
-            } else if header.has_slots_of_further_links() {
-                return None;
-            } else {
-                None
+            let half = index.first_link_of(offset, bin.links.load(Ordering::Acquire))?;
+            let [d, e] = &half.slots;
+            if half.slot_has_tag::<0>(tag) {
+                return hit(d);
             }
-        } else {
-            None
-        };
-        let bug = match found {
-            Some(_) => Bug::HitWithoutHeaderRecheck,
-            None => Bug::MissWithoutHeaderRecheck,
-        };
-        (header.is_open() && still(bin, header, bug)).then_some(found)
+            if half.slot_has_tag::<1>(tag) {
+                return hit(e);
+            }
+            if header.has_slots_of_further_links() {
+                return None;
+            }
+        }
+        (header.is_open() && still(bin, header, Bug::MissWithoutHeaderRecheck)).then_some(None)
     }
 
     /// Looks a tag up in the bin at this offset and behind its first link. Returns `None` if the bin is

@@ -1,9 +1,11 @@
 //! Changes of a key whose bin has one bucket: most changes of most maps.
 //!
 //! This is the protocol of [`apply`](super::apply) without the parts that a bin of one bucket does
-//! not need. Which slot has the key, or is free, is found without a branch. Then a removal or an
-//! insert that is no part of a batch (`ALONE`) has a branch for each slot, so that its store does not wait for the bin
-//! ([`slot_branch`](crate::table::shared::slot_branch)); a replacement gains nothing by it.
+//! not need. An operation that is no part of a batch (`ALONE`) has a branch for each slot. The processor
+//! mispredicts every second one; but meanwhile it runs on and asks for the lines of the operations that follow, and
+//! its stores do not wait for the bin ([`slot_branch`](crate::table::shared::slot_branch)). So what counts is how few
+//! instructions an operation has. In a batch the bin has arrived, and the slot is found without a branch.
+//! (Figures: `docs/measurements.md`.)
 
 use super::Table;
 use super::apply::Claimed;
@@ -14,7 +16,6 @@ use super::tags::{SLOT_BITS, Tags};
 use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{DATA, Mode, Ordering};
-use crate::table::shared::slot_branch::keep_apart;
 use crate::table::{Change, KeyTest};
 
 /// Returns the slot of the lowest bit that is set.
@@ -28,36 +29,6 @@ unsafe fn lowest_slot(bin: &Bin, bits: u64) -> (usize, &Slot) {
     // SAFETY: by the caller's promise the bit is that of one of the three slots.
     let slot = unsafe { &*bin.slots.as_ptr().byte_add(size_of::<Slot>() / 2 * lowest) };
     (lowest / 2, slot)
-}
-
-/// Acts on the slot of the lowest bit that is set. If the operation is no part of a batch (`ALONE`), the slot's
-/// address does not wait for the bin: see [`keep_apart`].
-///
-/// # Safety
-/// As of [`lowest_slot`].
-#[inline(always)]
-unsafe fn with_lowest_slot<const ALONE: bool, R>(
-    bin: &Bin,
-    bits: u64,
-    act: impl FnOnce(usize, &Slot) -> R,
-) -> R {
-    if !ALONE {
-        // SAFETY: the caller's promise.
-        let (number, slot) = unsafe { lowest_slot(bin, bits) };
-        return act(number, slot);
-    }
-    let [a, b, c] = &bin.slots;
-    if bits & 1 != 0 {
-        let result = act(0, a);
-        keep_apart::<0>();
-        result
-    } else if bits & 4 != 0 {
-        let result = act(1, b);
-        keep_apart::<1>();
-        result
-    } else {
-        act(2, c)
-    }
 }
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
@@ -75,19 +46,29 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         if !header.is_open() {
             return None;
         }
-        let holding = Tags::holding(index.tag_ways, bin, tag).holding;
-        if holding == 0 {
-            if header.has_linked_slots() {
-                return self.remove_behind_first_link(index, (offset, tag), header);
+        if ALONE {
+            let [a, b, c] = &bin.slots;
+            if bin.slot_has_tag::<0>(tag) {
+                return self.remove_from((bin, header), (a, 0), tag);
             }
-            return still(bin, header, Bug::MissWithoutHeaderRecheck).then_some(None);
+            if bin.slot_has_tag::<1>(tag) {
+                return self.remove_from((bin, header), (b, 1), tag);
+            }
+            if bin.slot_has_tag::<2>(tag) {
+                return self.remove_from((bin, header), (c, 2), tag);
+            }
+        } else {
+            let holding = Tags::holding(index.tag_ways, bin, tag).holding;
+            if holding != 0 {
+                // SAFETY: `holding` is a part of `SLOT_BITS`, and not zero.
+                let (number, slot) = unsafe { lowest_slot(bin, holding) };
+                return self.remove_from((bin, header), (slot, number), tag);
+            }
         }
-        // SAFETY: `holding` is a part of `SLOT_BITS`, and not zero.
-        unsafe {
-            with_lowest_slot::<ALONE, _>(bin, holding, |number, slot| {
-                self.remove_from((bin, header), (slot, number), tag)
-            })
+        if header.has_linked_slots() {
+            return self.remove_behind_first_link(index, (offset, tag), header);
         }
+        still(bin, header, Bug::MissWithoutHeaderRecheck).then_some(None)
     }
 
     /// Performs an operation as `apply` does, on the key whose bin is at this offset. Returns `None`,
@@ -107,41 +88,104 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         if !header.is_open() {
             return None;
         }
-        let tags = match fresh {
-            Some(_) => Tags::of(index.tag_ways, bin, tag),
-            None => Tags::holding(index.tag_ways, bin, tag),
-        };
-        if tags.holding != 0 {
-            // SAFETY: `holding` is a part of `SLOT_BITS`, and not zero.
-            let (number, slot) = unsafe { lowest_slot(bin, tags.holding) };
-            let second = slot.load_second(DATA);
-            if !still(bin, header, Bug::HitWithoutHeaderRecheck) || !test.accepts(second) {
-                return None;
+        let (at, pair) = ((bin, header), (tag, fresh.unwrap_or_default()));
+        let [a, b, c] = &bin.slots;
+        let empty = if ALONE {
+            // The key may be hidden, which only a look at the values shows.
+            let inserts = fresh.is_some() && !Y::SHADOWS;
+            let claimed = header.claimed_slots();
+            if inserts && claimed == 0 {
+                return self.insert_free::<ALONE>(at, (0, a), pair);
             }
-            return self.change((bin, header), (slot, number), (tag, second), change).map(Some);
-        }
-        let Some(value) = fresh else {
+            // One load shows that a slot neither has the tag nor is about to. Acquire: pairs with the
+            // publication.
+            let first = a.load_first(Ordering::Acquire);
+            if first == tag {
+                return self.change_found(at, (0, a), tag, test, change);
+            }
+            if inserts && claimed == 0b1 && !is_pending::<Y>(first) {
+                return self.insert_free::<ALONE>(at, (1, b), pair);
+            }
+            let second = b.load_first(Ordering::Acquire);
+            if second == tag {
+                return self.change_found(at, (1, b), tag, test, change);
+            }
+            if inserts && claimed == 0b101 && !is_pending::<Y>(first) && !is_pending::<Y>(second) {
+                return self.insert_free::<ALONE>(at, (2, c), pair);
+            }
+            let third = c.load_first(Ordering::Acquire);
+            if third == tag {
+                return self.change_found(at, (2, c), tag, test, change);
+            }
+            let empty = |word| u64::from(word == 0);
+            empty(first) | empty(second) << 2 | empty(third) << 4
+        } else {
+            let tags = match fresh {
+                Some(_) => Tags::of(index.tag_ways, bin, tag),
+                None => Tags::holding(index.tag_ways, bin, tag),
+            };
+            if tags.holding != 0 {
+                // SAFETY: `holding` is a part of `SLOT_BITS`, and not zero.
+                let slot = unsafe { lowest_slot(bin, tags.holding) };
+                return self.change_found(at, slot, tag, test, change);
+            }
+            tags.empty
+        };
+        if fresh.is_none() {
             let is_absent =
                 !header.has_linked_slots() && still(bin, header, Bug::MissWithoutHeaderRecheck);
             return is_absent.then_some(None);
-        };
-        // The key may be hidden, which only a look at the values shows.
+        }
         if Y::SHADOWS {
             return None;
         }
-        if Y::SHARED && header.0 & tags.empty != 0 && !seeded(Bug::ScanIgnoresPending) {
+        if Y::SHARED && header.0 & empty != 0 && !seeded(Bug::ScanIgnoresPending) {
             return None;
         }
         let free = !header.0 & SLOT_BITS;
         if free == 0 || header.has_linked_slots() {
-            return self.insert_beside_first_link(index, offset, header, (tag, value));
+            return self.insert_beside_first_link(index, offset, header, pair);
         }
         // SAFETY: `free` is a part of `SLOT_BITS`, and not zero.
-        let (number, slot) = unsafe { lowest_slot(bin, free) };
-        let claimed = Header(header.0 | (free & free.wrapping_neg()));
-        match self.claim::<ALONE>(bin, (header, claimed), number, slot, (tag, value)) {
+        let slot = unsafe { lowest_slot(bin, free) };
+        self.insert_free::<ALONE>(at, slot, pair)
+    }
+
+    /// Changes the pair of a slot that has had the tag under this header.
+    #[inline(always)]
+    fn change_found<T: KeyTest>(
+        &self,
+        (bin, header): (&Bin, Header),
+        (number, slot): (usize, &Slot),
+        tag: u64,
+        test: &T,
+        change: &impl Fn(u64) -> Change,
+    ) -> Option<Option<u64>> {
+        let second = slot.load_second(DATA);
+        if !still(bin, header, Bug::HitWithoutHeaderRecheck) || !test.accepts(second) {
+            return None;
+        }
+        self.change((bin, header), (slot, number), (tag, second), change).map(Some)
+    }
+
+    /// Inserts a pair whose tag no claimed slot has under this header, into a free slot.
+    #[inline(always)]
+    fn insert_free<const ALONE: bool>(
+        &self,
+        (bin, header): (&Bin, Header),
+        (number, slot): (usize, &Slot),
+        pair: (u64, u64),
+    ) -> Option<Option<u64>> {
+        let headers = (header, header.with_claimed(number));
+        match self.claim::<ALONE>(bin, headers, number, slot, pair) {
             Claimed::Published => Some(None),
             Claimed::Lost => None,
         }
     }
+}
+
+/// Whether an insert has claimed the slot with this first word, and has not stored its tag yet.
+#[inline(always)]
+fn is_pending<Y: Mode>(first: u64) -> bool {
+    Y::SHARED && first == 0 && !seeded(Bug::ScanIgnoresPending)
 }

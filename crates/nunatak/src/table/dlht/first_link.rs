@@ -95,5 +95,5 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
 /// Returns the slots behind the first link of the bin at this offset, if it has one.
 fn slots<'i>(index: &'i Index, offset: usize, bin: &Bin) -> Option<&'i [Slot; 2]> {
     // Acquire: pairs with the release that chains a link.
-    index.slots_of_first_link(offset, bin.links.load(Ordering::Acquire))
+    Some(&index.first_link_of(offset, bin.links.load(Ordering::Acquire))?.slots)
 }

@@ -126,12 +126,12 @@ impl Index {
         if slot < PRIMARY_SLOTS { &bin.slots[slot] } else { self.linked_slot(at, links, slot) }
     }
 
-    /// Returns the slots behind the first link of the bin at this offset, if the link is set.
+    /// Returns the half bucket behind the first link of the bin at this offset, if the link is set.
     #[inline(always)]
-    pub(super) fn slots_of_first_link(&self, offset: usize, links: u64) -> Option<&[Slot; 2]> {
+    pub(super) fn first_link_of(&self, offset: usize, links: u64) -> Option<&HalfBucket> {
         let half = (link(links, 0) as usize).checked_sub(1)?;
         let group = offset / (GROUP_BINS * size_of::<Bin>()) * self.halves_per_group;
-        Some(&self.halves.at(group + half).slots)
+        Some(self.halves.at(group + half))
     }
 
     #[inline]

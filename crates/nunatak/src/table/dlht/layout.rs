@@ -65,6 +65,74 @@ unsafe impl Zeroed for HalfBucket {
     }
 }
 
+#[cfg(x86_64_assembly)]
+mod comparisons {
+    use super::{Bin, HalfBucket, Header};
+    use crate::sync::first_of_pair_is;
+    use core::mem::offset_of;
+    use core::ptr;
+
+    impl Bin {
+        /// Returns whether this is the bin's header.
+        #[inline(always)]
+        pub(in super::super) fn has_header(&self, header: Header) -> bool {
+            const AT: usize = offset_of!(Bin, header);
+            // SAFETY: the bin's header is there.
+            unsafe { first_of_pair_is::<AT, 0>(ptr::from_ref(self).cast(), header.0) }
+        }
+
+        /// Returns whether a slot has this tag. What is loaded afterwards is at least as new.
+        #[inline(always)]
+        pub(in super::super) fn slot_has_tag<const SLOT: usize>(&self, tag: u64) -> bool {
+            const AT: usize = offset_of!(Bin, slots);
+            const { assert!(SLOT < super::PRIMARY_SLOTS) };
+            // SAFETY: slots are pairs, and there is one of this number.
+            unsafe { first_of_pair_is::<AT, SLOT>(ptr::from_ref(self).cast(), tag) }
+        }
+    }
+
+    impl HalfBucket {
+        /// Returns whether a slot has this tag. What is loaded afterwards is at least as new.
+        #[inline(always)]
+        pub(in super::super) fn slot_has_tag<const SLOT: usize>(&self, tag: u64) -> bool {
+            const { assert!(SLOT < 2) };
+            // SAFETY: slots are pairs, and there is one of this number.
+            unsafe { first_of_pair_is::<0, SLOT>(ptr::from_ref(self).cast(), tag) }
+        }
+    }
+}
+
+#[cfg(not(x86_64_assembly))]
+mod comparisons {
+    use super::{Bin, HalfBucket, Header};
+    use crate::sync::Ordering;
+
+    impl Bin {
+        /// Returns whether this is the bin's header.
+        #[inline(always)]
+        pub(in super::super) fn has_header(&self, header: Header) -> bool {
+            // Relaxed: the caller has a fence.
+            self.header.load(Ordering::Relaxed) == header.0
+        }
+
+        /// Returns whether a slot has this tag. What is loaded afterwards is at least as new.
+        #[inline(always)]
+        pub(in super::super) fn slot_has_tag<const SLOT: usize>(&self, tag: u64) -> bool {
+            // Acquire: pairs with the publication of the tag.
+            self.slots[SLOT].load_first(Ordering::Acquire) == tag
+        }
+    }
+
+    impl HalfBucket {
+        /// Returns whether a slot has this tag. What is loaded afterwards is at least as new.
+        #[inline(always)]
+        pub(in super::super) fn slot_has_tag<const SLOT: usize>(&self, tag: u64) -> bool {
+            // Acquire: pairs with the publication of the tag.
+            self.slots[SLOT].load_first(Ordering::Acquire) == tag
+        }
+    }
+}
+
 /// Slots in a bin without links.
 pub(super) const PRIMARY_SLOTS: usize = 3;
 /// Slots in a bin with all of its links.
@@ -188,6 +256,12 @@ impl Header {
         })
     }
 
+    /// Returns the bits of all claimed slots.
+    #[inline(always)]
+    pub(super) const fn claimed_slots(self) -> u64 {
+        self.0 & Self::CLAIMED
+    }
+
     pub(super) const fn claimed_count(self) -> usize {
         (self.0 & Self::CLAIMED).count_ones() as usize
     }
@@ -236,6 +310,47 @@ pub(super) fn act_on_slot<const ALONE: bool, R>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::Ordering;
+
+    #[cfg(not(modelled))]
+    #[test]
+    fn a_word_is_compared_with_the_one_at_its_place() {
+        let words = |bin: &Bin| {
+            let slots =
+                [bin.slot_has_tag::<0>(7), bin.slot_has_tag::<1>(7), bin.slot_has_tag::<2>(7)];
+            (bin.has_header(Header(7)), slots)
+        };
+        for at in 0..8 {
+            let bin = Bin::default();
+            let place = match at {
+                0 => &bin.header,
+                1 => &bin.links,
+                _ => {
+                    let slot = &bin.slots[(at - 2) / 2];
+                    match at % 2 {
+                        0 => slot.store_first(7, Ordering::Relaxed),
+                        _ => slot.store_second(7, Ordering::Relaxed),
+                    }
+                    assert_eq!(words(&bin), (false, [at == 2, at == 4, at == 6]));
+                    continue;
+                }
+            };
+            // In a comparison of halves these would be the same word.
+            place.store(7 << 32, Ordering::Relaxed);
+            assert_eq!(words(&bin), (false, [false; 3]));
+            place.store(7, Ordering::Relaxed);
+            assert_eq!(words(&bin), (at == 0, [false; 3]));
+        }
+        for at in 0..4 {
+            let half = HalfBucket::default();
+            match at % 2 {
+                0 => half.slots[at / 2].store_first(7, Ordering::Relaxed),
+                _ => half.slots[at / 2].store_second(7, Ordering::Relaxed),
+            }
+            let has = [half.slot_has_tag::<0>(7), half.slot_has_tag::<1>(7)];
+            assert_eq!(has, [at == 0, at == 2]);
+        }
+    }
 
     #[test]
     fn slots_are_claimed_and_freed_one_by_one() {

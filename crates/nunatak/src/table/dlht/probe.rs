@@ -32,7 +32,7 @@ pub(super) fn still(bin: &Bin, header: Header, bug: Bug) -> bool {
         // has seen one of these stores finds the claim.
         fence(Ordering::Acquire);
     }
-    seeded(bug) || bin.header.load(Ordering::Relaxed) == header.0
+    seeded(bug) || bin.has_header(header)
 }
 
 #[cfg(x86_64_assembly)]

@@ -72,7 +72,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Changes for Table<P, B, M> {
         if T::BY_WORD
             && !M::IS_PAGED
             && state.is_fast_to_change()
-            && let Some(pin) = FastPin::new()
+            && let Some(pin) = FastPin::<false>::new()
         {
             let block = self.geometry.block(hash, state.mask());
             // A locked instruction waits for earlier stores, and later instructions wait for it. So
@@ -107,7 +107,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
         if T::BY_WORD
             && !M::IS_PAGED
             && ahead.state.is_fast_to_change()
-            && let Some(pin) = FastPin::new()
+            && let Some(pin) = FastPin::<false>::new()
         {
             let done = self.apply_at_once::<true, T, _>((ahead.state, ahead.block), &request);
             drop(pin);

@@ -92,7 +92,7 @@ impl<P: HashCodec, M: Medium, L: Layout> Table<P, M, L> {
         request: &Request<'_, T, F>,
     ) -> Option<Option<u64>> {
         // As in TurboHash.
-        let pin = FastPin::new()?;
+        let pin = FastPin::<false>::new()?;
         if self.cut.is_frozen() && !seeded(Bug::FrozenIgnored) {
             return None;
         }
