@@ -2,6 +2,10 @@
 
 /// Returns a reference of which the compiler forgets how its address came about. Else it may compute the address
 /// anew for each access.
+#[cfg_attr(
+    x86_64_assembly,
+    expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read behind the pointer")
+)]
 #[inline(always)]
 pub(crate) fn kept<T>(place: &T) -> &T {
     #[cfg(x86_64_assembly)]
