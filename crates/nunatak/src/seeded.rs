@@ -11,6 +11,7 @@
 pub enum Bug {
     HitWithoutHeaderRecheck = 1,
     MissWithoutHeaderRecheck,
+    LookInAnyState,
     PublishBeforeValue,
     PublishWithoutCas,
     FreeWithoutVersion,

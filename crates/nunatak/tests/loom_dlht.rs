@@ -242,6 +242,18 @@ fn a_snapshot_is_a_cut() {
     });
 }
 
+fn a_change_during_a_snapshot_is_seen() {
+    check(2, || {
+        let map = map(&[(2, 0)]);
+        let writer = spawn(&map, |map| {
+            map.update(&2, 1);
+            assert_eq!(map.get(&2), Some(1));
+        });
+        drop(map.snapshot().unwrap());
+        writer.join().unwrap();
+    });
+}
+
 /// A hasher that a map calls while it holds nothing: one with fields.
 #[derive(Clone, Copy, Default)]
 struct Asked {
@@ -294,6 +306,7 @@ const MODELS: &[Model] = &[
     ("a key behind a link is inserted once", a_key_behind_a_link_is_inserted_once),
     ("a removal behind a link returns the last put", a_removal_behind_a_link_returns_the_last_put),
     ("a snapshot is a cut", a_snapshot_is_a_cut),
+    ("a change during a snapshot is seen", a_change_during_a_snapshot_is_seen),
 ];
 
 #[test]
@@ -324,6 +337,7 @@ fn every_seeded_bug_is_found() {
         (Bug::ScanIgnoresPending, "a key behind a link is inserted once"),
         (Bug::SnapshotWithoutGrace, "a snapshot is a cut"),
         (Bug::SnapshotWithoutMarking, "a snapshot is a cut"),
+        (Bug::LookInAnyState, "a change during a snapshot is seen"),
         (Bug::PublishRelaxed, "a key is inserted once"),
         (Bug::MovedRelaxed, "a key is visible throughout a transfer"),
         (Bug::HeaderRecheckRelaxed, "a pair is never torn"),
