@@ -32,9 +32,9 @@ fn check_chain(counters: &[u64], done: u64) {
     assert!(*last >= done, "{done} was done before, but is not in {counters:?}");
 }
 
-/// Writers raise counters in turn, singly and in batches. In a snapshot no counter is ahead of an
-/// earlier one or more than one ahead of the last, and all changes from before the snapshot are in
-/// it.
+/// Writers raise counters in turn, singly and in batches, and see what they did. In a snapshot no counter
+/// is ahead of an earlier one or more than one ahead of the last, and all changes from before the snapshot
+/// are in it.
 ///
 /// # Panics
 /// If the map fails the check.
@@ -101,6 +101,7 @@ where
             let _run = running.one();
             for round in 1..=rounds {
                 raise::<K, V, M>(map, thread, round);
+                own_changes_are_seen::<K, V, M>(map, thread, round);
                 done[thread].store(round, Ordering::SeqCst);
                 if round.is_multiple_of(500) {
                     own_changes_are_in_a_snapshot::<K, V, M>(map, thread, round);
@@ -139,6 +140,17 @@ fn raise<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(map: &M, writer: usize, r
                 chain(writer).map(|key| Op::new(Request::Update(key, value()))).collect();
             assert_eq!(map.execute(&mut batch, Stop::AtFirstFailure), batch.len());
         }
+    }
+}
+
+/// Also in the middle of a snapshot, and while the map grows.
+fn own_changes_are_seen<K: Sample, V: Sample, M: ConcurrentMap<K, V>>(
+    map: &M,
+    writer: usize,
+    round: u64,
+) {
+    for key in chain(writer) {
+        assert_eq!(map.get(&key), Some(V::sample(round)), "a get misses its own thread's change");
     }
 }
 
