@@ -1,10 +1,10 @@
 //! Changes of a key whose bin has one bucket: most changes of most maps.
 //!
 //! This is the protocol of [`apply`](super::apply) without the parts that a bin of one bucket does
-//! not need. An operation that is no part of a batch (`ALONE`) has a branch for each slot. The processor
+//! not need. A removal or an insert that is no part of a batch (`ALONE`) has a branch for each slot. The processor
 //! mispredicts every second one; but meanwhile it runs on and asks for the lines of the operations that follow, and
 //! its stores do not wait for the bin ([`slot_branch`](crate::table::shared::slot_branch)). So what counts is how few
-//! instructions an operation has. In a batch the bin has arrived, and the slot is found without a branch.
+//! instructions an operation has. Other changes, and those of a batch, whose bin has arrived, find the slot without a branch.
 //! (Figures: `docs/measurements.md`.)
 
 use super::Table;
@@ -90,9 +90,10 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
         let (at, pair) = ((bin, header), (tag, fresh.unwrap_or_default()));
         let [a, b, c] = &bin.slots;
-        let empty = if ALONE {
+        // A change that inserts nothing gains nothing by branches.
+        let empty = if ALONE && fresh.is_some() {
             // The key may be hidden, which only a look at the values shows.
-            let inserts = fresh.is_some() && !Y::SHADOWS;
+            let inserts = !Y::SHADOWS;
             let claimed = header.claimed_slots();
             if inserts && claimed == 0 {
                 return self.insert_free::<ALONE>(at, (0, a), pair);
