@@ -37,18 +37,26 @@ fn run_on<M: ConcurrentMap<u64, u64>>(map: &M, operation: u32, keys: &[u64]) -> 
     }
 }
 
-fn loops_over<M: ConcurrentMap<u64, u64> + 'static>(map: M) -> Loops {
-    Box::new(move |operation, keys| run_on(&map, operation, keys))
+fn loops_over<M: ConcurrentMap<u64, u64> + 'static>(
+    make: fn(usize) -> M,
+    capacity: usize,
+) -> Loops {
+    let map = make(capacity);
+    Box::new(move |operation, keys| match operation {
+        // Growth: a map of its own, from empty to all keys.
+        6 => run_on(&make(0), 0, keys),
+        _ => run_on(&map, operation, keys),
+    })
 }
 
 /// Makes a map that has room for so many entries. It lives as long as the process.
 #[unsafe(no_mangle)]
 pub extern "C" fn versions_map(kind: u32, capacity: usize) -> *const () {
     let loops = match kind {
-        0 => loops_over(DlhtMap::with_capacity(capacity)),
-        1 => loops_over(IcebergMap::with_capacity(capacity)),
-        2 => loops_over(PeaMap::with_capacity(capacity)),
-        _ => loops_over(TurboMap::with_capacity(capacity)),
+        0 => loops_over(DlhtMap::with_capacity, capacity),
+        1 => loops_over(IcebergMap::with_capacity, capacity),
+        2 => loops_over(PeaMap::with_capacity, capacity),
+        _ => loops_over(TurboMap::with_capacity, capacity),
     };
     (&raw const *Box::leak(Box::new(loops))).cast()
 }

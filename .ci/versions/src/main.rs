@@ -12,17 +12,20 @@ type Run = unsafe extern "C" fn(*const (), u32, *const u64, usize) -> usize;
 
 const MAPS: [&str; 4] = ["DlhtMap", "IcebergMap", "PeaMap", "TurboMap"];
 const PIECES: usize = 64;
+/// How often each map grows from empty to all keys.
+const GROWTHS: usize = 16;
 
-/// The keys of a phase, and how many of them are found.
+/// The keys of a phase: a piece of them for each turn, or all for each.
 #[derive(Clone, Copy)]
 enum Keys {
+    All,
     Own,
     Shuffled,
     Absent,
 }
 
 /// The name, the operation's number, its keys, and whether they are found.
-const PHASES: [(&str, u32, Keys, bool); 11] = [
+const PHASES: [(&str, u32, Keys, bool); 12] = [
     ("insert, first", 0, Keys::Own, false),
     ("get", 1, Keys::Shuffled, true),
     ("miss", 1, Keys::Absent, false),
@@ -34,6 +37,7 @@ const PHASES: [(&str, u32, Keys, bool); 11] = [
     ("batched update", 3, Keys::Shuffled, true),
     ("batched remove", 5, Keys::Shuffled, true),
     ("batched insert", 3, Keys::Own, false),
+    ("growth", 6, Keys::All, false),
 ];
 
 /// SplitMix64: a permutation that looks random.
@@ -52,16 +56,22 @@ fn main() {
     let libraries: Vec<Library> =
         paths.iter().map(|path| unsafe { Library::new(path) }.expect(path)).collect();
     let count = 1_usize << bits;
+    let size = count.div_ceil(PIECES);
     let own: Vec<u64> = (0..count as u64).map(mixed).collect();
     let absent: Vec<u64> = (0..count as u64).map(|number| mixed(number + count as u64)).collect();
     let mut shuffled = own.clone();
     for at in (1..count).rev() {
         shuffled.swap(at, (mixed(at as u64) % (at as u64 + 1)) as usize);
     }
-    println!("M/s of each library, and the median of {PIECES} ratios to the first");
-    let wanted = std::env::var("MAPS").unwrap_or_default();
+    println!(
+        "M/s of each library, and the median of the ratios to the first, of {PIECES} turns ({GROWTHS} growths)"
+    );
+    let is_wanted = |variable, name| {
+        let wanted = std::env::var(variable).unwrap_or_default();
+        wanted.is_empty() || wanted.split(',').any(|one| one == name)
+    };
     for (kind, name) in MAPS.iter().enumerate() {
-        if !wanted.is_empty() && !wanted.split(',').any(|one| one == *name) {
+        if !is_wanted("MAPS", *name) {
             continue;
         }
         // SAFETY: these are the functions' types.
@@ -72,13 +82,17 @@ fn main() {
         };
         let maps: Vec<(*const (), Run)> = libraries.iter().map(of).collect();
         for (phase, operation, keys, is_found) in PHASES {
-            let keys = match keys {
-                Keys::Own => &own,
-                Keys::Shuffled => &shuffled,
-                Keys::Absent => &absent,
+            if !is_wanted("PHASES", phase) {
+                continue;
+            }
+            let pieces: Vec<&[u64]> = match keys {
+                Keys::All => vec![&own; GROWTHS],
+                Keys::Own => own.chunks(size).collect(),
+                Keys::Shuffled => shuffled.chunks(size).collect(),
+                Keys::Absent => absent.chunks(size).collect(),
             };
             let mut times = vec![Vec::new(); maps.len()];
-            for (piece, keys) in keys.chunks(count.div_ceil(PIECES)).enumerate() {
+            for (piece, keys) in pieces.iter().enumerate() {
                 let mut turns: Vec<usize> = (0..maps.len()).collect();
                 // No library always finds the keys in a cache.
                 turns.rotate_left(piece % maps.len());
@@ -98,7 +112,8 @@ fn main() {
                 let mut ratios: Vec<f64> =
                     ratios.map(|(first, this)| first.as_secs_f64() / this.as_secs_f64()).collect();
                 ratios.sort_by(f64::total_cmp);
-                let rate = count as f64 / all.as_secs_f64() / 1e6;
+                let operations = pieces.iter().map(|keys| keys.len()).sum::<usize>();
+                let rate = operations as f64 / all.as_secs_f64() / 1e6;
                 print!("{rate:9.1} ({:.2})", ratios[ratios.len() / 2]);
             }
             println!();

@@ -26,6 +26,7 @@ mod backing {
     use super::{Error, MemoryUsage, Zeroed};
     use crate::memory::{ALIGNMENT, Heap, HeapRegion, Memory, Region};
     use core::marker::PhantomData;
+    use core::ops::Range;
     use std::alloc::Layout;
 
     /// From so many bytes on a slab is a region, which takes whole pages and has huge ones. The
@@ -70,6 +71,14 @@ mod backing {
         pub(crate) fn usage(&self) -> MemoryUsage {
             let allocated = || MemoryUsage::allocated(self.bytes);
             self.region.as_ref().map_or_else(allocated, HeapRegion::usage)
+        }
+
+        /// Makes the elements of a range resident, if the slab is a region and the system can.
+        pub(crate) fn populate(&self, elements: Range<usize>) {
+            if let Some(region) = &self.region {
+                let size = size_of::<T>();
+                region.populate(elements.start * size..elements.end * size);
+            }
         }
 
         /// Makes the pages read-only: a store to an element faults. The slab is a region.
@@ -137,6 +146,7 @@ mod backing {
 #[cfg(modelled)]
 mod backing {
     use super::{Error, MemoryUsage, Zeroed};
+    use core::ops::Range;
 
     #[derive(Debug)]
     pub(crate) struct Slab<T> {
@@ -163,6 +173,8 @@ mod backing {
         pub(crate) fn address(&self, index: usize) -> *const T {
             &raw const self.elements[index]
         }
+
+        pub(crate) fn populate(&self, _elements: Range<usize>) {}
 
         pub(crate) fn at(&self, index: usize) -> &T {
             &self.elements[index]

@@ -10,6 +10,9 @@ use core::cell::Cell;
 use core::ops::Range;
 use std::sync::Arc;
 
+/// An index that grows by more than this was made larger than its keys need: most of its bins stay empty.
+const MAX_TARGETS: usize = 8;
+
 /// How often a thread asks before it takes a migration for one that stands still: some milliseconds.
 const PATIENCE: usize = 1 << 16;
 
@@ -26,6 +29,8 @@ pub(in crate::table) struct Migration<Index> {
     /// The number of units. `feeders` is the number of old bins in each.
     pub(in crate::table) units: usize,
     feeders: usize,
+    /// The number of new bins of each unit.
+    targets: usize,
     /// The first unit that no thread has taken.
     cursor: AtomicUsize,
     chunk: usize,
@@ -58,6 +63,7 @@ impl<Index> Migration<Index> {
             target,
             units,
             feeders,
+            targets: (new_bins / old_bins).max(1),
             cursor: AtomicUsize::new(0),
             chunk: (chunk_bins / feeders).max(1),
             remaining: AtomicUsize::new(units),
@@ -76,6 +82,39 @@ impl<Index> Migration<Index> {
         let units = self.units;
         (0..feeders)
             .map(move |j| if feeders == 1 { unit } else { P::child(unit, units, feeders, j) })
+    }
+
+    /// Returns the new bins of a unit, if most of them get keys, and there is memory to ask for.
+    #[inline(always)]
+    pub(in crate::table) fn targets_of<P: HashCodec>(
+        &self,
+        unit: usize,
+    ) -> Option<impl Iterator<Item = usize>> {
+        let (units, k) = (self.units, self.targets);
+        let target = move |j| if k == 1 { unit } else { P::child(unit, units, k, j) };
+        (!cfg!(modelled) && k <= MAX_TARGETS).then(|| (0..k).map(target))
+    }
+
+    /// Calls `populate` for the new bins of all units, as [`targets_of`](Self::targets_of). A page that is read before
+    /// it is written takes two faults, and the second one interrupts all other processors.
+    pub(in crate::table) fn populate<P: HashCodec>(
+        &self,
+        units: &Range<usize>,
+        mut populate: impl FnMut(Range<usize>),
+    ) {
+        // One operation's bin is not worth a call of the system.
+        if units.len() < 2 {
+            return;
+        }
+        let ends = [units.start, units.end - 1].map(|unit| self.targets_of::<P>(unit));
+        let [Some(first), Some(last)] = ends else { return };
+        let ranges: Vec<Range<usize>> =
+            first.zip(last).map(|(first, last)| first..last + 1).collect();
+        // The children of all units lie together, or those of each number do.
+        match ranges.iter().cloned().reduce(|one, other| one.start..other.end) {
+            Some(all) if all.len() == units.len() * self.targets => populate(all),
+            _ => ranges.into_iter().for_each(populate),
+        }
     }
 
     pub(in crate::table) fn unit_of<P: HashCodec>(&self, bin: usize) -> usize {

@@ -58,6 +58,7 @@
 //!    use the map. One operation, and one transfer, uses the hash that the hasher returned first. A
 //!    key's new bin is one of the bins that its old bin becomes, whatever the hasher returns.
 
+mod ahead;
 mod apply;
 mod batch;
 mod design;

@@ -32,14 +32,14 @@ impl Captured {
 }
 
 /// The state of a thread that moves units. It can undo the current unit if a hash is missing.
-struct Mover<'t, P: HashCodec, Y: Mode> {
+pub(super) struct Mover<'t, P: HashCodec, Y: Mode> {
     table: &'t Table<P, Y>,
-    old: &'t Index,
-    migration: &'t Migration<Index>,
+    pub(super) old: &'t Index,
+    pub(super) migration: &'t Migration<Index>,
     captured: Vec<Captured>,
     claimed: Vec<(usize, Header)>,
     /// The units of the chunk that are not moved yet.
-    left: core::ops::Range<usize>,
+    pub(super) left: core::ops::Range<usize>,
     moved: usize,
 }
 
@@ -88,7 +88,9 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             left: units,
             moved: 0,
         };
+        mover.populate_targets();
         while !mover.left.is_empty() {
+            mover.prefetch_ahead();
             if !mover.move_unit() {
                 return false;
             }

@@ -14,6 +14,7 @@ use crate::memory::{MemoryUsage, Slab};
 use crate::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 use crate::table::dlht::migration::Migration;
 use core::marker::PhantomData;
+use core::ops::Range;
 use core::ptr;
 use std::sync::Arc;
 
@@ -79,6 +80,12 @@ impl<S: Shape> Index<S> {
     #[inline(always)]
     pub(super) fn bin(&self, number: usize) -> Bin<'_, S> {
         Bin::first(&self.words, number)
+    }
+
+    /// Makes bins resident, if the system can.
+    pub(super) fn populate(&self, bins: Range<usize>) {
+        let stride = S::FIRST.stride;
+        self.words.populate(bins.start * stride..bins.end * stride);
     }
 
     #[inline(always)]

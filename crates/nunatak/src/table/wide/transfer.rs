@@ -6,11 +6,15 @@ use super::index::{Index, Migrating};
 use super::layout::{Bin, MOVED, Shape, Words, next_version};
 use crate::error::Error;
 use crate::hash::IdentityCodec;
+use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Ordering, Shared};
 use crate::table::dlht::migration::Migration;
 use core::ops::Range;
 use std::sync::Arc;
+
+/// How many units lie between the one that is moved and the one whose lines are asked for.
+const UNITS_AHEAD: usize = 8;
 
 impl<S: Shape> WideTable<S> {
     /// Moves one chunk of a migration. Returns false if no chunk is left.
@@ -37,7 +41,9 @@ impl<S: Shape> WideTable<S> {
         let mut moved = 0;
         let mut feeders = Vec::new();
         let mut result = Ok(());
+        migration.populate::<IdentityCodec>(&units, |bins| migration.target.populate(bins));
         for unit in units.clone() {
+            prefetch_ahead(old, migration, unit + UNITS_AHEAD, units.end);
             match self.move_unit(old, migration, unit, &mut feeders) {
                 Ok(by_this_thread) => moved += usize::from(by_this_thread),
                 Err(error) => {
@@ -125,6 +131,29 @@ impl<S: Shape> WideTable<S> {
         let index = unsafe { Arc::from_raw(root.cast_const()) };
         // No guard: nobody holds one of a wide map.
         self.retired.retire(index, 0);
+    }
+}
+
+/// Asks for the lines of a unit that comes soon, but for its bins: they lie one after the other, so the processor asks for
+/// them.
+#[inline(always)]
+fn prefetch_ahead<S: Shape>(
+    old: &Index<S>,
+    migration: &Migration<Index<S>>,
+    unit: usize,
+    end: usize,
+) {
+    if unit >= end {
+        return;
+    }
+    let Some(targets) = migration.targets_of::<IdentityCodec>(unit) else { return };
+    for target in targets {
+        prefetch_to_write(migration.target.bin(target).address());
+    }
+    for bin in migration.bins_of::<IdentityCodec>(unit) {
+        if let Some(behind) = old.behind(old.bin(bin)) {
+            prefetch(behind.address());
+        }
     }
 }
 
