@@ -5,5 +5,7 @@ fn main() {
     cfg_aliases::cfg_aliases! {
         // Durable maps need Linux.
         durable: { target_os = "linux" },
+        // The server needs Unix sockets.
+        served: { all(unix, feature = "server") },
     }
 }

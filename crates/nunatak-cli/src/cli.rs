@@ -50,10 +50,16 @@ pub(crate) enum Command {
     #[cfg(durable)]
     File(crate::file::FileArgs),
     /// Serve maps by Redis's protocol.
-    #[cfg(unix)]
+    #[cfg(served)]
     Serve(Box<nunatak_server::Config>),
+    /// Serve maps by Redis's protocol. (Not in this build.)
+    #[cfg(not(served))]
+    Serve(AnyArgs),
+    /// Look after a cluster of servers. (Not in this build.)
+    #[cfg(not(served))]
+    Cluster(AnyArgs),
     /// Look after a cluster of servers.
-    #[cfg(unix)]
+    #[cfg(served)]
     Cluster {
         #[command(subcommand)]
         command: nunatak_server::ClusterCommand,
@@ -66,6 +72,15 @@ pub(crate) enum Command {
         #[arg(long)]
         medium: Option<Medium>,
     },
+}
+
+/// The arguments of a command that is not in this build.
+#[cfg(not(served))]
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct AnyArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _all: Vec<std::ffi::OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -65,9 +65,11 @@ pub fn main() -> ExitCode {
         #[cfg(durable)]
         Some(Command::File(args)) => return file::run(args),
         // The server reads the options again, with those of its file.
-        #[cfg(unix)]
+        #[cfg(served)]
         Some(Command::Serve(_)) => return nunatak_server::main(env::args_os().skip(1)),
-        #[cfg(unix)]
+        #[cfg(not(served))]
+        Some(Command::Serve(_) | Command::Cluster(_)) => Err(NO_SERVER.into()),
+        #[cfg(served)]
         Some(Command::Cluster { command }) => command.run().map(|()| ExitCode::SUCCESS),
         Some(Command::Measure { request, medium }) => measure(request, medium.as_ref()),
     };
@@ -95,6 +97,10 @@ fn parsed() -> Cli {
         error.exit()
     })
 }
+
+#[cfg(not(served))]
+const NO_SERVER: &str = "the server is not in this build: take `nunatak-server` (cargo build --release -p nunatak-server), \
+                         or build with --features server";
 
 type Done = Result<ExitCode, Box<dyn Error>>;
 

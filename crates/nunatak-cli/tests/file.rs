@@ -68,7 +68,7 @@ fn a_file_with_a_log_is_not_changed() {
     for command in [&["put", "a.map", "k", "w"][..], &["del", "a.map", "k"], &["compact", "a.map"]]
     {
         let (_, error) = ends_with(3, command, at);
-        assert!(error.contains("nunatak serve --file a.map"), "{command:?}: {error}");
+        assert!(error.contains("nunatak-server --file a.map"), "{command:?}: {error}");
     }
     assert!(std::fs::read(at.join("a.map")).expect("the map") == before);
     assert_eq!(ends_with(0, &["get", "a.map", "k"], at).0, "v\n");

@@ -25,6 +25,26 @@ fn directory(name: &str) -> PathBuf {
     directory
 }
 
+#[cfg(not(feature = "server"))]
+#[test]
+fn a_command_without_the_server_says_where_it_is() {
+    for arguments in [
+        &["serve", "--port", "0"][..],
+        &["serve", "--help"],
+        &["cluster", "check", "--map", "slots"],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_nunatak"))
+            .args(arguments)
+            .output()
+            .expect("the command starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && error.contains("nunatak-server"),
+            "{arguments:?}: {error}"
+        );
+    }
+}
+
 #[test]
 fn everything_is_measured_and_reported() {
     let directory = directory("everything");

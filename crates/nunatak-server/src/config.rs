@@ -165,6 +165,9 @@ pub enum AuthClients {
 /// ```
 #[derive(Debug, Clone, Parser)]
 #[command(version, about = "Serves maps by Redis's protocol")]
+#[command(
+    after_help = "`nunatak-server cluster --help` says how to look after a cluster of servers."
+)]
 pub struct Config {
     /// Read options from this file: a name and a value on each line. Flags outweigh it, and it outweighs
     /// the environment.

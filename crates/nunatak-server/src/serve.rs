@@ -2,6 +2,7 @@
 
 use crate::acl::Acl;
 use crate::cluster::Cluster;
+use crate::cluster::manage::ClusterCommand;
 use crate::config::Config;
 use crate::event::janitor;
 use crate::event::listeners::{Listeners, TlsListener};
@@ -464,7 +465,8 @@ impl Server {
 }
 
 /// Runs a server as the command does: with options of the command line, the environment and the file
-/// that `--config` names. Ends when the process gets SIGINT or SIGTERM.
+/// that `--config` names. Ends when the process gets SIGINT or SIGTERM. If the first argument behind the program's name is
+/// `cluster`, does what [`ClusterCommand`] says instead.
 ///
 /// ```no_run
 /// std::process::exit(match nunatak_server::main(["nunatak-server".into()]) {
@@ -473,13 +475,26 @@ impl Server {
 /// });
 /// ```
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match run(args.into_iter().collect()) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let done = match args.get(1) {
+        Some(first) if first == "cluster" => ClusterArgs::parse_from(&args[1..]).command.run(),
+        _ => run(args),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tell!("{error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Looks after a cluster of servers.
+#[derive(Debug, Parser)]
+#[command(bin_name = "nunatak-server cluster")]
+struct ClusterArgs {
+    #[command(subcommand)]
+    command: ClusterCommand,
 }
 
 /// Adds the options of the file that `--config` names, unless they are given already.

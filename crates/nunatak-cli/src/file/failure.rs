@@ -35,7 +35,7 @@ impl core::fmt::Display for Failure {
             Self::HasLog(path) => write!(
                 f,
                 "{0}: the log of a server is beside it ({0}.log), with changes that the map may lack. Start \
-                 `nunatak serve --file {0}` once, and end it; then the file can be changed",
+                 `nunatak-server --file {0}` once, and end it; then the file can be changed",
                 path.display()
             ),
             Self::Unanswered(path) => write!(

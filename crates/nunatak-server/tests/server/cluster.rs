@@ -126,6 +126,24 @@ const THIRDS: [&str; 3] = ["0-5460", "5461-10922", "10923-16383"];
 
 /// `foo` has slot 12182, `bar` slot 5061.
 #[test]
+fn the_command_looks_after_clusters() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("map").display().to_string();
+    let make = || {
+        Command::new(env!("CARGO_BIN_EXE_nunatak-server"))
+            .args(["cluster", "make", "--map", &path, "alpha=127.0.0.1:7000"])
+            .output()
+            .expect("the command starts")
+    };
+    assert!(make().status.success());
+    let map = std::fs::read_to_string(&path).expect("the map was made");
+    assert!(map.contains("alpha 127.0.0.1:7000 0-16383"), "{map}");
+    let again = make();
+    let error = String::from_utf8_lossy(&again.stderr);
+    assert!(!again.status.success() && error.contains(&path), "it must not exist: {error}");
+}
+
+#[test]
 fn other_nodes_keys_are_redirected() {
     let nodes = Nodes::start(["0-5460", "5461-10922", "10923-12182"]);
     let gamma = nodes.nodes[2].address;

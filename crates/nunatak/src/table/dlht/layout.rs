@@ -279,10 +279,12 @@ impl Header {
         Self(self.0 | 1 << (2 * slot))
     }
 
-    /// Returns the header with a claimed slot free and the next version.
+    /// Returns the header with a claimed slot free and the next version. (If the slot is not claimed, the result is no
+    /// header.)
     #[inline(always)]
     pub(super) const fn with_free(self, slot: usize) -> Self {
-        Self((self.0 & !(1 << (2 * slot))).wrapping_add(Self::VERSION))
+        // One addition of a constant where the slot is known.
+        Self(self.0.wrapping_add(Self::VERSION - (1 << (2 * slot))))
     }
 
     /// Returns the header with the version before: a seeded bug.

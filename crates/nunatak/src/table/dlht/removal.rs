@@ -49,7 +49,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
     }
 
-    /// Exchanges the header for one in which a slot is free. Returns the present one if it is another.
+    /// Exchanges the header for one in which a slot is free. Returns the present one if it is another. The slot is this
+    /// thread's, so the present header has it claimed, and `header` is another if it has not.
     #[inline(always)]
     fn free(bin: &Bin, header: Header, number: usize) -> Result<(), u64> {
         let mut free = header.with_free(number);
