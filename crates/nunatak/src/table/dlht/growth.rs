@@ -1,7 +1,7 @@
 //! The decision when to migrate, and to how many bins.
 
 use super::apply::Detour;
-use super::index::{Index, Migrating, bins_for};
+use super::index::{Index, Migrating, PLANNED_KEYS_PER_BIN, bins_for};
 use super::layout::{Header, SLOTS};
 use super::migration::Migration;
 use super::sizes::{grown, growth_factor, shrunk};
@@ -12,9 +12,12 @@ use crate::sync::{Mode, OpPin};
 use crate::table::stages::Resizing;
 use std::sync::Arc;
 
-/// Below this an index without free links has lost them to deleted or colliding keys, not to its
-/// load: random keys use all links at 2.2 keys a bin.
-const CHURNED_KEYS_PER_BIN: f64 = 1.1;
+/// Below this an index without free links has lost them to deleted keys, not to its load: random keys use all links at 2.2
+/// keys a bin.
+const CHURNED_KEYS_PER_BIN: f64 = 1.1 * PLANNED_KEYS_PER_BIN;
+/// Below this a copy of the same size has most of its links left, and lasts. From here on twice the size pays: keys that come
+/// and go take half to two thirds of the time (`docs/measurements.md`).
+const SPARSE_KEYS_PER_BIN: f64 = 1.1;
 /// Below this a full bin is no accident of a random hash.
 const COLLIDING_KEYS_PER_BIN: f64 = 0.5;
 
@@ -77,16 +80,18 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         let bins = index.bins.len();
         let keys_per_bin = self.keys() as f64 / bins as f64;
         let is_full = header.claimed_count() == SLOTS;
+        let is_fixed = self.config.room.is_fixed();
         let new_bins = if is_full && keys_per_bin < COLLIDING_KEYS_PER_BIN {
             None
         } else if is_full || keys_per_bin >= CHURNED_KEYS_PER_BIN {
             bins.checked_mul(self.growth_factor(bins))
+        } else if keys_per_bin >= SPARSE_KEYS_PER_BIN && !is_fixed {
+            bins.checked_mul(2)
         } else {
             // A bin keeps its links, so deleted keys leave theirs behind. A copy takes only the
             // links that it needs. If it would need them all again, the keys collide.
             index.links_suffice_after_copy().then_some(bins)
         };
-        let is_fixed = self.config.room.is_fixed();
         let new_bins = new_bins.filter(|&new_bins| !is_fixed || new_bins == bins);
         if new_bins.is_none() && self.config.room.must_refuse(|| self.keys()) {
             return Detour::Refused;

@@ -27,7 +27,7 @@ pub(super) const GROUP_BINS: usize = 1 << 22;
 const MIN_GROUP_HALVES: usize = 8;
 /// The planned number of keys in a bin when the caller names a capacity. Three of four bins then
 /// have room in their first bucket; even an unlucky group has links for all others.
-const PLANNED_KEYS_PER_BIN: f64 = 1.5;
+pub(super) const PLANNED_KEYS_PER_BIN: f64 = 1.5;
 
 /// Returns the number of bins of an index for so many keys.
 pub(super) fn bins_for(keys: usize) -> Result<usize, Error> {

@@ -6,6 +6,7 @@ use super::{Config, Table};
 use crate::hash::{HashCodec, Hashing, IdentityCodec, RandomState, WordCodec};
 use crate::memory::touched::lines_of;
 use crate::sync::{Ordering, Shadowing, Shared, SingleThread};
+use crate::table::shared::room::Room;
 use crate::table::{ByEntry, ByWord, Change, PairTable};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex};
@@ -141,6 +142,26 @@ fn churn_at_constant_population_does_not_grow() {
     assert_eq!(table.root_bins(), 256);
     assert_eq!(table.len(), population as usize);
     assert_eq!(table.stats().delegated_bins, 0, "a copy has links for all bins");
+}
+
+/// At the number of keys that the index was made for.
+#[test]
+fn churn_at_the_planned_population_doubles_the_index_at_most() {
+    let churn = |room| {
+        let table = words(Config { room, ..Config::default() }, 10_000);
+        let bins = table.root_bins();
+        for key in 0..300_000_u64 {
+            put(&table, random(key), key);
+            if key >= 10_000 {
+                let removed = table.apply(random(key - 10_000), &ByWord, None, |_| Change::Remove);
+                assert_eq!(removed, Some(key - 10_000));
+            }
+        }
+        assert_eq!((table.len(), table.stats().delegated_bins), (10_000, 0));
+        table.root_bins() as f64 / bins as f64
+    };
+    assert_eq!(churn(Room::default()), 2.0);
+    assert_eq!(churn(Room::of(10_001)), 1.0, "copies of the same size");
 }
 
 #[test]
