@@ -40,34 +40,48 @@ impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
 mod tests {
     use super::super::index::Migrating;
     use super::super::{Config, Table};
-    use crate::hash::{HashCodec, Hashing, IdentityCodec, ModuloCodec, RandomState};
+    use crate::hash::{HashCodec, IdentityCodec, ModuloCodec};
     use crate::sync::Shared;
+    use crate::table::{ByWord, Change, PairTable};
 
-    /// Moves one chunk of 8,192 bins without keys to an index of `factor` times the bins. Returns how many bytes of
-    /// the new index are resident.
-    fn resident_after_a_chunk<P: HashCodec>(codec: P, factor: usize) -> usize {
-        const BINS: usize = 1 << 15;
-        let config = Config { initial_bins: BINS, ..Config::default() };
+    const CHUNK: usize = 8192;
+
+    /// Moves the last chunk of an index, whose keys are all in the bins before it, to an index of `factor` times the
+    /// bins. Returns how many bytes of the new index are resident.
+    fn resident_after_a_chunk<P: HashCodec>(
+        codec: P,
+        keys: impl Iterator<Item = u64>,
+        factor: usize,
+    ) -> usize {
+        let config = Config { initial_bins: 4 * CHUNK, ..Config::default() };
         let table: Table<_, Shared> = Table::new(codec, config, 0).unwrap();
+        for key in keys {
+            table.apply(key, &ByWord, Some(key), |_| Change::Keep);
+        }
         let index = table.hold_root();
-        assert_eq!(table.start_migration(&index, factor * BINS, false), Ok(true));
+        assert_eq!(table.start_migration(&index, factor * 4 * CHUNK, false), Ok(true));
         let Migrating::To(migration) = index.migration() else { panic!("no migration") };
-        assert!(table.help(&table.enter(), &index, migration));
+        assert!(table.move_units(&table.enter(), &index, migration, 3 * CHUNK..4 * CHUNK));
         migration.target.usage().resident
     }
 
     #[test]
     fn a_movers_pages_are_there_before_it_stores() {
-        const CHUNK: usize = 8192 * 64;
+        // The key of the bin of this number among 2^15, and of its first child in a larger index.
+        let identity = |factor, keys: u64| {
+            resident_after_a_chunk(IdentityCodec, (0..keys).map(|bin| bin << 49), factor)
+        };
         for factor in [1, 2, 4] {
-            // A chunk's targets lie together, from the start of the index on; the system may have huge pages.
-            let expected = factor * CHUNK..=(factor * CHUNK).next_multiple_of(2 << 20);
-            let random = RandomState::default().into_codec().unwrap();
-            assert!(expected.contains(&resident_after_a_chunk(random, factor)), "{factor}");
-            assert!(expected.contains(&resident_after_a_chunk(IdentityCodec, factor)), "{factor}");
+            // A chunk's targets lie together; the system may have huge pages.
+            let bytes = factor * CHUNK * 64;
+            let expected = bytes..=bytes.next_multiple_of(2 << 20);
+            let resident = identity(factor, 20_000);
+            assert!(expected.contains(&resident), "{factor}: {resident}");
             // Here they lie at `factor` places.
-            assert!(resident_after_a_chunk(ModuloCodec, factor) >= factor * CHUNK, "{factor}");
+            let resident = resident_after_a_chunk(ModuloCodec, 0..20_000, factor);
+            assert!(resident >= bytes, "{factor}: {resident}");
         }
-        assert_eq!(resident_after_a_chunk(IdentityCodec, 16), 0, "most bins stay empty");
+        assert_eq!(identity(4, 100), 0, "most pages stay untouched");
+        assert_eq!(identity(16, 20_000), 0, "too many lines at once");
     }
 }

@@ -115,9 +115,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
         match Index::new(new_bins, self.config.bins_per_link) {
             Ok(target) => {
-                let chunk = self.config.chunk_bins;
-                let migration =
-                    Migration::new(index.bins.len(), new_bins, Arc::new(target), chunk, keeps);
+                let (bins, chunk) = ((index.bins.len(), new_bins), self.config.chunk_bins);
+                let migration = Migration::new(bins, self.keys(), Arc::new(target), chunk, keeps);
                 index.set_migration(Some(Box::new(migration)));
                 Ok(true)
             }

@@ -10,8 +10,11 @@ use core::cell::Cell;
 use core::ops::Range;
 use std::sync::Arc;
 
-/// An index that grows by more than this was made larger than its keys need: most of its bins stay empty.
+/// So many new bins of a unit are asked for at once, at most.
 const MAX_TARGETS: usize = 8;
+
+/// With fewer keys than one for so many new bins, some pages of the new index stay untouched.
+const BINS_OF_A_KEY: usize = 16;
 
 /// How often a thread asks before it takes a migration for one that stands still: some milliseconds.
 const PATIENCE: usize = 1 << 16;
@@ -31,6 +34,8 @@ pub(in crate::table) struct Migration<Index> {
     feeders: usize,
     /// The number of new bins of each unit.
     targets: usize,
+    /// Whether movers ask for memory before they need it.
+    asks_ahead: bool,
     /// The first unit that no thread has taken.
     cursor: AtomicUsize,
     chunk: usize,
@@ -47,15 +52,19 @@ pub(in crate::table) struct Migration<Index> {
 }
 
 impl<Index> Migration<Index> {
-    /// Makes a migration from an index of `old_bins` bins to `target`, which has `new_bins`. One
+    /// Makes a migration of so many keys from an index of `old_bins` bins to `target`, which has `new_bins`. One
     /// number of bins must be a multiple of the other.
     pub(in crate::table) fn new(
-        old_bins: usize,
-        new_bins: usize,
+        (old_bins, new_bins): (usize, usize),
+        keys: usize,
         target: Arc<Index>,
         chunk_bins: usize,
         keeps: bool,
     ) -> Self {
+        let targets = (new_bins / old_bins).max(1);
+        // A model has no memory to ask for.
+        let asks_ahead =
+            !cfg!(modelled) && targets <= MAX_TARGETS && keys >= new_bins / BINS_OF_A_KEY;
         let feeders = (old_bins / new_bins).max(1);
         let units = old_bins / feeders;
         debug_assert!(new_bins.is_multiple_of(old_bins) || old_bins.is_multiple_of(new_bins));
@@ -63,7 +72,8 @@ impl<Index> Migration<Index> {
             target,
             units,
             feeders,
-            targets: (new_bins / old_bins).max(1),
+            targets,
+            asks_ahead,
             cursor: AtomicUsize::new(0),
             chunk: (chunk_bins / feeders).max(1),
             remaining: AtomicUsize::new(units),
@@ -84,7 +94,7 @@ impl<Index> Migration<Index> {
             .map(move |j| if feeders == 1 { unit } else { P::child(unit, units, feeders, j) })
     }
 
-    /// Returns the new bins of a unit, if most of them get keys, and there is memory to ask for.
+    /// Returns the new bins of a unit, if movers ask ahead.
     #[inline(always)]
     pub(in crate::table) fn targets_of<P: HashCodec>(
         &self,
@@ -92,7 +102,7 @@ impl<Index> Migration<Index> {
     ) -> Option<impl Iterator<Item = usize>> {
         let (units, k) = (self.units, self.targets);
         let target = move |j| if k == 1 { unit } else { P::child(unit, units, k, j) };
-        (!cfg!(modelled) && k <= MAX_TARGETS).then(|| (0..k).map(target))
+        self.asks_ahead.then(|| (0..k).map(target))
     }
 
     /// Calls `populate` for the new bins of all units, as [`targets_of`](Self::targets_of). A page that is read before
@@ -180,7 +190,7 @@ mod tests {
     use crate::hash::{IdentityCodec, ModuloCodec};
 
     fn migration(old: usize, new: usize, chunk_bins: usize) -> Migration<()> {
-        Migration::new(old, new, Arc::new(()), chunk_bins, false)
+        Migration::new((old, new), 0, Arc::new(()), chunk_bins, false)
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             && self.move_units(pin, old, migration, unit..unit + 1)
     }
 
-    fn move_units(
+    pub(super) fn move_units(
         &self,
         _pin: &OpPin<Y>,
         old: &Index,

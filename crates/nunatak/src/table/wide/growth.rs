@@ -73,8 +73,8 @@ impl<S: Shape> WideTable<S> {
         match Index::new(bins, &self.config) {
             Ok(target) => {
                 let target = Arc::new(target);
-                let migration =
-                    Migration::new(index.bins(), bins, target, self.config.chunk_bins, false);
+                let (bins, chunk) = ((index.bins(), bins), self.config.chunk_bins);
+                let migration = Migration::new(bins, self.len(), target, chunk, false);
                 index.set_migration(Some(migration));
                 Ok(true)
             }

@@ -46,26 +46,6 @@ fn churn_does_not_grow_the_index() {
     }
 }
 
-/// A page that is read before it is written takes two faults.
-#[cfg(all(target_os = "linux", not(miri)))]
-#[test]
-fn the_pages_of_a_larger_index_are_there_before_entries_move() {
-    fn check<M: ConcurrentMap<u64, (u64, u64)>>(map: &M, reserve: impl Fn(usize)) {
-        let is_resident = || {
-            let MemoryUsage { mapped, resident } = map.memory_usage();
-            resident > mapped / 2
-        };
-        assert!(!is_resident());
-        reserve(200_000);
-        assert!(is_resident(), "{:?}", map.memory_usage());
-    }
-    // They have no entries, so nothing but the migration touches the pages.
-    let map = DlhtWideMap::with_capacity(100_000);
-    check(&map, |entries| map.reserve(entries).unwrap());
-    let map = IcebergWideMap::with_capacity(100_000);
-    check(&map, |entries| map.reserve(entries).unwrap());
-}
-
 /// IcebergHT (SIGMOD '23, section 3) has 6.2 % of the entries behind the first level when 91 % of all slots are taken.
 #[test]
 fn blocks_fill_as_computed() {
