@@ -5,6 +5,7 @@ use crate::backing::{back_free_memory, quiet_disk};
 use crate::clock::Clock;
 use crate::keys::Popularity;
 use crate::machine::Machine;
+use crate::named::Named as _;
 use crate::probe::Probe;
 use crate::process::Request as _;
 use crate::report::{Params, Report};
@@ -20,7 +21,7 @@ use crate::workloads::{
     delete, fill, insdel, inserting, latency, latest, lookup, populate, recovery, synced, words,
 };
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io;
+use std::io::{self, Write as _};
 
 /// One measurement of the probe takes a fifth of the time of a map's.
 const PROBE_TIME: u32 = 5;
@@ -43,7 +44,7 @@ pub(crate) fn run(settings: &Settings, text: Option<&Text>) -> io::Result<Report
                 run.results.note_failure(format!("limit of memory: {error}"));
             }
         }
-        run.progress.inc(1);
+        run.step("limit of memory");
         for &name in &settings.maps {
             with_target!(name, Map, Words => {
                 run.numbers::<Map>(name);
@@ -55,7 +56,7 @@ pub(crate) fn run(settings: &Settings, text: Option<&Text>) -> io::Result<Report
                 run.space(name);
                 run.space_of_steps(name);
             }
-            run.progress.inc(1);
+            run.step(&name.name());
         }
     }
     run.progress.finish_and_clear();
@@ -117,6 +118,15 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Shows that a step is done: on a line of its own where there is no terminal for a bar.
+    fn step(&self, name: &str) {
+        self.progress.inc(1);
+        if self.progress.is_hidden() {
+            let (done, all) = (self.progress.position(), self.progress.length().unwrap_or(0));
+            let _ = writeln!(io::stderr(), "nunatak: step {done} of {all}: {name}");
+        }
+    }
+
     fn wants(&self, workload: Workload) -> bool {
         self.settings.workloads.contains(&workload)
     }
