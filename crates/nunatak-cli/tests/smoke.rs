@@ -282,6 +282,7 @@ fn maps_in_files_flush_at_the_level_for_persistent_memory() {
 }
 
 /// Of 32 gets that are under way at a time each waits for its line, and so does one alone.
+#[cfg(feature = "experiments")]
 #[test]
 fn gets_wait_for_memory_that_is_farther_away() {
     let directory = directory("remote");
@@ -356,6 +357,7 @@ fn keys_can_be_sequential_or_zipf() {
     }
 }
 
+#[cfg(feature = "experiments")]
 #[test]
 fn blocks_of_every_size_can_be_compared() {
     let maps = "iceberg-95,iceberg-64x6,iceberg-64x4,iceberg-32x8,iceberg-32x6,iceberg-32x4";
