@@ -66,6 +66,9 @@ fn everything_is_measured_and_reported() {
             "run.html",
         ],
     );
+    // There is no terminal for a bar.
+    let steps = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(steps.contains(": limit of memory\n") && steps.contains(": dashmap\n"), "{steps}");
     let tables = String::from_utf8(output.stdout).expect("the tables are text");
     let json: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(directory.join("run.json")).expect("the run"))

@@ -124,7 +124,6 @@ impl Routed {
 
 const THIRDS: [&str; 3] = ["0-5460", "5461-10922", "10923-16383"];
 
-/// `foo` has slot 12182, `bar` slot 5061.
 #[test]
 fn the_command_looks_after_clusters() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -143,6 +142,7 @@ fn the_command_looks_after_clusters() {
     assert!(!again.status.success() && error.contains(&path), "it must not exist: {error}");
 }
 
+/// `foo` has slot 12182, `bar` slot 5061.
 #[test]
 fn other_nodes_keys_are_redirected() {
     let nodes = Nodes::start(["0-5460", "5461-10922", "10923-12182"]);

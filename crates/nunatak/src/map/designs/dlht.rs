@@ -223,7 +223,7 @@ impl<S> DlhtBuilder<S> {
     }
 
     /// Sets the factor by which a resize multiplies the bins: 2 to 64. By default 8 below 4,096
-    /// bins, 4 below 64 Mi bins, 2 above.
+    /// bins, 4 below 4 Mi bins, 2 above. A map that only churn has filled doubles.
     ///
     /// ```
     /// # use nunatak::DlhtMap;

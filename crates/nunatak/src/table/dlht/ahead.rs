@@ -1,13 +1,11 @@
 //! What a thread that moves bins asks for before it needs it: pages of the next index, and cache lines.
 
 use super::layout::Bin;
+use super::migration::UNITS_AHEAD;
 use super::transfer::Mover;
 use crate::hash::HashCodec;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::sync::Mode;
-
-/// How many units lie between the one that is moved and the one whose lines are asked for.
-const UNITS_AHEAD: usize = 8;
 
 impl<P: HashCodec, Y: Mode> Mover<'_, P, Y> {
     /// Makes the pages that the chunk's pairs go to resident.

@@ -10,6 +10,9 @@ use core::cell::Cell;
 use core::ops::Range;
 use std::sync::Arc;
 
+/// How many units lie between the one that is moved and the one whose lines are asked for.
+pub(in crate::table) const UNITS_AHEAD: usize = 8;
+
 /// So many new bins of a unit are asked for at once, at most.
 const MAX_TARGETS: usize = 8;
 

@@ -9,12 +9,9 @@ use crate::hash::IdentityCodec;
 use crate::memory::prefetch::{prefetch, prefetch_to_write};
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, OpPin, Ordering, Shared};
-use crate::table::dlht::migration::Migration;
+use crate::table::dlht::migration::{Migration, UNITS_AHEAD};
 use core::ops::Range;
 use std::sync::Arc;
-
-/// How many units lie between the one that is moved and the one whose lines are asked for.
-const UNITS_AHEAD: usize = 8;
 
 impl<S: Shape> WideTable<S> {
     /// Moves one chunk of a migration. Returns false if no chunk is left.
