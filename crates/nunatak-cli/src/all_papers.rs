@@ -85,7 +85,7 @@ pub(crate) fn runs(args: &PapersArgs) -> Vec<(String, Settings)> {
     RUNS.iter().chain(RUNS_OF_FILES).map(run).collect()
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "experiments"))]
 mod tests {
     use super::*;
     use crate::cli::BenchCommand;

@@ -98,7 +98,7 @@ pub(crate) fn has_no_latency(workload: Workload) -> bool {
     matches!(workload, Workload::Space | Workload::Recovery | Workload::Words | Workload::Levels)
 }
 
-#[cfg(all(test, durable))]
+#[cfg(all(test, durable, feature = "databases", feature = "experiments"))]
 mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
