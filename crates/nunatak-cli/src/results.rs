@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 type Key = (Operation, usize, MapName);
 
 /// All measurements of a run.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Results {
     mops: BTreeMap<Key, Vec<f64>>,
     latencies: BTreeMap<(Workload, usize, MapName), Latencies>,

@@ -1,5 +1,5 @@
-//! A run: repetitions, interleaved between the probe and the maps (probe, A, B, C, probe, A, B, C,
-//! …), so that a disturbance of the machine affects all of them.
+//! A run: repetitions, and in each of them all numbers of threads, interleaved between the probe and the maps
+//! (probe, A, B, C, probe, A, B, C, …), so that a disturbance of the machine affects all of them.
 
 use crate::backing::{back_free_memory, quiet_disk};
 use crate::clock::Clock;
@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::named::Named as _;
 use crate::probe::Probe;
 use crate::process::Request as _;
-use crate::report::{Params, Report};
+use crate::report::{Params, Report, Row, terminal};
 use crate::results::Results;
 use crate::settings::{Bench, KeyOrder, Settings};
 use crate::targets::{MapName, Target, WordTarget, with_target};
@@ -38,25 +38,30 @@ pub(crate) fn run(settings: &Settings, text: Option<&Text>) -> io::Result<Report
     let mut probe = Probe::new(settings.probe_size())?;
     for repetition in 0..settings.repetitions {
         run.bench.start_repetition(repetition);
-        for &threads in &settings.threads {
+        for (nth, &threads) in settings.threads.iter().enumerate() {
             run.progress.set_message(format!("limit of memory · threads {threads}"));
             if let Err(error) = probe.measure(threads, settings.time / PROBE_TIME) {
                 run.results.note_failure(format!("limit of memory: {error}"));
             }
-        }
-        run.step("limit of memory");
-        for &name in &settings.maps {
-            with_target!(name, Map, Words => {
-                run.numbers::<Map>(name);
-                if let Some(text) = text.filter(|_| !name.is_durable() && name.library().is_none()) {
-                    run.words::<Words>(name, text);
+            run.step("limit of memory", threads);
+            for &name in &settings.maps {
+                let place = Place { map: name, threads };
+                with_target!(name, Map, Words => {
+                    run.numbers::<Map>(place);
+                    if let Some(text) = text.filter(|_| !name.is_durable() && name.library().is_none()) {
+                        run.words::<Words>(place, text);
+                    }
+                });
+                if (repetition, nth) == (0, 0) {
+                    run.space(name);
+                    run.space_of_steps(name);
                 }
-            });
-            if repetition == 0 {
-                run.space(name);
-                run.space_of_steps(name);
+                run.step(&name.name(), threads);
             }
-            run.step(&name.name());
+            if repetition == 0 && settings.repetitions > 1 {
+                let rows = run.results.clone().into_rows(&probe.limits(), &run.clock).0;
+                run.show_early(&rows, threads);
+            }
         }
     }
     run.progress.finish_and_clear();
@@ -103,7 +108,7 @@ fn hasher(settings: &Settings) -> String {
 }
 
 fn progress_bar(settings: &Settings) -> ProgressBar {
-    let steps = settings.repetitions * (1 + settings.maps.len());
+    let steps = settings.repetitions * settings.threads.len() * (1 + settings.maps.len());
     let style = ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos}/{len} {msg}")
         .expect("the template is valid");
     ProgressBar::new(steps as u64).with_style(style)
@@ -119,12 +124,25 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Shows that a step is done: on a line of its own where there is no terminal for a bar.
-    fn step(&self, name: &str) {
+    fn step(&self, name: &str, threads: usize) {
         self.progress.inc(1);
         if self.progress.is_hidden() {
             let (done, all) = (self.progress.position(), self.progress.length().unwrap_or(0));
-            let _ = writeln!(io::stderr(), "nunatak: step {done} of {all}: {name}");
+            let _ =
+                writeln!(io::stderr(), "nunatak: step {done} of {all}: {name}, threads {threads}");
         }
+    }
+
+    /// Shows what the first repetition has measured on a number of threads: the whole run takes minutes.
+    fn show_early(&self, rows: &[Row], threads: usize) {
+        let Some(table) = terminal::early(rows, threads) else { return };
+        let all = self.settings.repetitions;
+        self.progress.suspend(|| {
+            let _ = writeln!(
+                io::stderr(),
+                "After the first of {all} repetitions: millions of operations a second\n{table}"
+            );
+        });
     }
 
     fn wants(&self, workload: Workload) -> bool {
@@ -133,59 +151,57 @@ impl Run<'_> {
 
     /// Runs one repetition of all workloads on numbers. A populated map serves all workloads that
     /// leave its keys as they are.
-    fn numbers<T: Target>(&mut self, map: MapName) {
-        for &threads in &self.settings.threads {
-            let place = Place { map, threads };
-            if map.is_durable() {
-                quiet_disk();
-            }
-            if self.modes::<T>().contains(&true)
-                && (self.wants(Workload::Insert) || self.wants(Workload::Delete))
-                && let Some(filled) = self.fill::<T>(place, true)
-            {
-                self.delete(place, &filled, true);
-            }
-            if self.settings.workloads.iter().any(|&workload| needs_items(workload))
-                && let Some(filled) = self.fill::<T>(place, false)
-            {
-                self.levels(place, Operation::new(Workload::Levels, Variant::Only), &filled);
-                self.on_items(place, &filled);
-                for (workload, transaction) in [(Workload::Synced, 1000), (Workload::Commit, 1)] {
-                    if self.wants(workload) && map.is_durable() {
-                        let operation = Operation::new(workload, Variant::Only);
-                        self.throughput(place, operation, |bench| {
-                            synced::insert(&filled, bench, threads, transaction)
-                        });
-                    }
-                }
-                self.delete(place, &filled, false);
-            }
-            if self.wants(Workload::Fill) {
-                self.fill_in_steps::<T>(place);
-            }
-            if self.wants(Workload::YcsbLoad) {
-                self.load::<T>(place);
-            }
-            self.on_maps_of_their_own::<T>(place);
-            self.mixed_inserts::<T>(place);
-            if self.wants(Workload::Insdel) {
-                self.insert_and_delete_in_empty::<T>(place);
-            }
-            if self.wants(Workload::Grow) {
-                for &batched in self.modes::<T>() {
-                    let operation = Operation::new(Workload::Grow, Variant::Only).batched(batched);
-                    back_free_memory(self.settings.items);
+    fn numbers<T: Target>(&mut self, place: Place) {
+        let Place { map, threads } = place;
+        if map.is_durable() {
+            quiet_disk();
+        }
+        if self.modes::<T>().contains(&true)
+            && (self.wants(Workload::Insert) || self.wants(Workload::Delete))
+            && let Some(filled) = self.fill::<T>(place, true)
+        {
+            self.delete(place, &filled, true);
+        }
+        if self.settings.workloads.iter().any(|&workload| needs_items(workload))
+            && let Some(filled) = self.fill::<T>(place, false)
+        {
+            self.levels(place, Operation::new(Workload::Levels, Variant::Only), &filled);
+            self.on_items(place, &filled);
+            for (workload, transaction) in [(Workload::Synced, 1000), (Workload::Commit, 1)] {
+                if self.wants(workload) && map.is_durable() {
+                    let operation = Operation::new(workload, Variant::Only);
                     self.throughput(place, operation, |bench| {
-                        populate::fill(&T::empty(map), bench, threads, batched)
+                        synced::insert(&filled, bench, threads, transaction)
                     });
                 }
             }
-            if self.wants(Workload::Recovery) && map.is_durable() {
-                self.recovery::<T>(place);
-            }
-            self.latencies::<T>(place);
-            self.grown::<T>(place);
+            self.delete(place, &filled, false);
         }
+        if self.wants(Workload::Fill) {
+            self.fill_in_steps::<T>(place);
+        }
+        if self.wants(Workload::YcsbLoad) {
+            self.load::<T>(place);
+        }
+        self.on_maps_of_their_own::<T>(place);
+        self.mixed_inserts::<T>(place);
+        if self.wants(Workload::Insdel) {
+            self.insert_and_delete_in_empty::<T>(place);
+        }
+        if self.wants(Workload::Grow) {
+            for &batched in self.modes::<T>() {
+                let operation = Operation::new(Workload::Grow, Variant::Only).batched(batched);
+                back_free_memory(self.settings.items);
+                self.throughput(place, operation, |bench| {
+                    populate::fill(&T::empty(map), bench, threads, batched)
+                });
+            }
+        }
+        if self.wants(Workload::Recovery) && map.is_durable() {
+            self.recovery::<T>(place);
+        }
+        self.latencies::<T>(place);
+        self.grown::<T>(place);
     }
 
     /// Makes a map with all items; doing so is the workload `insert`.
@@ -491,13 +507,9 @@ impl Run<'_> {
         }
     }
 
-    fn words<W: WordTarget>(&mut self, map: MapName, text: &Text) {
-        for &threads in &self.settings.threads {
-            let operation = Operation::new(Workload::Words, Variant::Only);
-            self.throughput(Place { map, threads }, operation, |_| {
-                words::count::<W>(text, threads)
-            });
-        }
+    fn words<W: WordTarget>(&mut self, place: Place, text: &Text) {
+        let operation = Operation::new(Workload::Words, Variant::Only);
+        self.throughput(place, operation, |_| words::count::<W>(text, place.threads));
     }
 
     fn space(&mut self, map: MapName) {

@@ -45,6 +45,21 @@ fn a_command_without_the_server_says_where_it_is() {
     }
 }
 
+/// A whole run takes minutes: each number of threads has a table as soon as all maps ran once.
+#[test]
+fn first_repetition_is_shown_at_once() {
+    let directory = directory("early");
+    let run = "bench get-hit --maps dlht,dashmap --threads 1,2 --items 20000 --repetitions 2 --milliseconds 2";
+    let output = nunatak(&directory, &run.split(' ').collect::<Vec<_>>());
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let place = |what: &str| told.find(what).unwrap_or_else(|| panic!("no {what} in {told}"));
+    assert!(place("step 3 of 12") < place("1 thread "), "{told}");
+    assert!(place("1 thread ") < place("step 4 of 12"), "{told}");
+    assert!(place("step 6 of 12") < place("2 threads "), "{told}");
+    assert!(place("2 threads ") < place("step 7 of 12"), "{told}");
+    assert_eq!(told.matches("After the first of 2 repetitions").count(), 2, "{told}");
+}
+
 #[test]
 fn everything_is_measured_and_reported() {
     let directory = directory("everything");
@@ -68,7 +83,8 @@ fn everything_is_measured_and_reported() {
     );
     // There is no terminal for a bar.
     let steps = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(steps.contains(": limit of memory\n") && steps.contains(": dashmap\n"), "{steps}");
+    assert!(steps.contains(": limit of memory, threads 1\n"), "{steps}");
+    assert!(steps.contains(": dashmap, threads 1\n"), "{steps}");
     let tables = String::from_utf8(output.stdout).expect("the tables are text");
     let json: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(directory.join("run.json")).expect("the run"))

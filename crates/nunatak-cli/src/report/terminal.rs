@@ -87,6 +87,32 @@ pub(crate) fn tables(report: &Report) -> String {
     text
 }
 
+/// Formats the throughput of the first repetition on a number of threads, a line for each map; `None` if
+/// nothing was measured that has one.
+///
+/// Batches and variants are left out: with them the table would be wider than terminals are.
+pub(crate) fn early(rows: &[Row], threads: usize) -> Option<Table> {
+    let is_shown =
+        |row: &&Row| row.threads == threads && row.mops.is_some() && !row.operation.contains('/');
+    let shown: Vec<&Row> = rows.iter().filter(is_shown).collect();
+    let operations = distinct(shown.iter().copied(), |row| row.operation.as_str());
+    if operations.is_empty() {
+        return None;
+    }
+    let on = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
+    let names = operations.iter().map(|&name| name.to_owned());
+    let mut table = table(std::iter::once(on).chain(names));
+    for map in distinct(shown.iter().copied(), |row| row.map.as_str()) {
+        let mut cells = vec![Cell::new(map)];
+        for operation in &operations {
+            let row = shown.iter().find(|row| row.map == map && row.operation == *operation);
+            cells.push(right(row.and_then(|row| row.mops).map_or(String::new(), number)));
+        }
+        table.add_row(cells);
+    }
+    Some(table)
+}
+
 pub(crate) fn table<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Table {
     let mut table = Table::new();
     table
@@ -253,5 +279,15 @@ mod tests {
             text.contains("12.0 (95%)") && text.contains("91.20 %") && text.contains("7.0e-5 %")
         );
         assert!(text.contains("4.40×") && text.contains("FAILED"), "{text}");
+    }
+
+    #[test]
+    fn an_early_table_has_a_line_for_each_map() {
+        let rows = example().rows;
+        let text = early(&rows, 2).expect("gets were measured").to_string();
+        assert!(text.contains("2 threads") && text.contains("get-hit"), "{text}");
+        assert!(text.contains("100") && text.contains("41.0"), "{text}");
+        assert!(!text.contains("batch") && !text.contains("latency"), "{text}");
+        assert!(early(&rows, 3).is_none());
     }
 }
