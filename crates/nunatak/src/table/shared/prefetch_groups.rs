@@ -10,8 +10,8 @@
 //! A fetched line must still be in the first-level cache at its turn. Headers of buckets of 256
 //! bytes use a quarter of its sets, so a cache of 32 KiB needs a shorter distance.
 //!
-//! The first-level cache also limits the lines on their way; the second level allows twice as many. Intel's caches of
-//! 48 KiB keep as few lines on their way as those of 32 KiB do; the one of AMD that was measured keeps 58.
+//! The first-level cache also limits the lines on their way; the second level allows twice as many. Of two caches
+//! of more than 32 KiB that were measured, Intel's keeps some 18 lines on their way, AMD's 58.
 //! So there DLHT, whose bins are one line each, prefetches into the second level. Buckets of four
 //! lines gain nothing by it: such prefetches do nothing if all are for the same line of four.
 
