@@ -197,7 +197,7 @@ impl Crash {
         for (at, (_, resize)) in self.resizes.iter().enumerate() {
             match *resize {
                 Resize::To(bytes) if at < arrived => {
-                    image.resize(image.len().max(bytes as usize), 0);
+                    grow(&mut image, bytes as usize);
                 }
                 Resize::GivenBack { from, to, is_last } if at < arrived => {
                     let (from, to) = (from as usize, image.len().min(to as usize));
@@ -210,17 +210,18 @@ impl Crash {
                 _ => {}
             }
         }
+        let gave_back = self.resizes.iter().any(|(_, it)| matches!(it, Resize::GivenBack { .. }));
         for unit in self.units.values() {
             let stores = unit.durable + choose(unit.stores.len() - unit.durable + 1);
             for &(at, offset, word) in &unit.stores[..stores] {
-                if self.is_there(at, offset, arrived) {
+                if !gave_back || self.is_there(at, offset, arrived) {
                     let end = offset as usize + 8;
                     if image.len() < end {
                         // The first page, which a new file has from the beginning.
                         if end > 64 << 10 {
                             continue;
                         }
-                        image.resize(64 << 10, 0);
+                        grow(&mut image, 64 << 10);
                     }
                     image[offset as usize..end].copy_from_slice(&word.to_ne_bytes());
                 }
@@ -237,5 +238,15 @@ impl Crash {
             }
             _ => true,
         })
+    }
+}
+
+/// Appends zeros, up to so many bytes. Zeroed memory comes from the system, while `Vec::resize` stores them one by one
+/// where the code is optimised little, as for tests: half of their time.
+fn grow(image: &mut Vec<u8>, bytes: usize) {
+    if image.len() < bytes {
+        let mut grown = vec![0; bytes];
+        grown[..image.len()].copy_from_slice(image);
+        *image = grown;
     }
 }

@@ -1,7 +1,9 @@
 //! What is read from a damaged file, by `Options::forced` and by `salvage`: all that is not damaged,
 //! and nothing that was never stored.
 
+use crate::effort::some_of;
 use crate::kinds::{Kind, Test, for_each_kind, small};
+use crate::sampling::one_in;
 use nunatak::durable::{
     BlobDesign, BlobsInFile, FileMap, Forced, InFile, InPages, MapInFile, Options, PeaMap,
     PeaMultiMap, TurboMap,
@@ -111,7 +113,7 @@ impl Test for Sectors {
         let is_used = |sector: &usize| files.image[*sector..sector + 512].iter().any(|&b| b != 0);
         let sectors: Vec<usize> = (PAGE..files.image.len()).step_by(512).filter(is_used).collect();
         let (mut least, mut sum, mut tried) = (KEYS, 0, 0);
-        for &sector in sectors.iter().step_by(sectors.len() / 40 + 1) {
+        for &sector in sectors.iter().step_by(sectors.len() / some_of(40) + 1) {
             for fill in [0, 0xA5] {
                 let mut image = files.image.clone();
                 image[sector..sector + 512].fill(fill);
@@ -214,7 +216,7 @@ where
         let is_wrong = |&(key, value): &(u64, u64)| key >= KEYS as u64 || value != !key;
         (all, map.iter().filter(is_wrong).count(), salvaged)
     };
-    for &at in words.iter().step_by(words.len() / 40) {
+    for &at in words.iter().step_by(words.len() / some_of(40)) {
         let mut damaged = image.clone();
         damaged[at + 7] ^= 0x80;
         damaged[at + 1] ^= 0xFF;
@@ -224,7 +226,8 @@ where
     // Neighbours are lost together, so also shards, or segments, that differ in their highest bit.
     for bytes in [512, 4096] {
         let areas = read.iter().flat_map(|&page| (page..page + 4096).step_by(bytes));
-        for at in areas.filter(|&at| (at..at + bytes).step_by(8).any(|at| is_used(&at))) {
+        let used = areas.filter(|&at| (at..at + bytes).step_by(8).any(|at| is_used(&at)));
+        for at in used.step_by(one_in(1)) {
             for fill in [0, 0xA5] {
                 let mut damaged = image.clone();
                 damaged[at..at + bytes].fill(fill);

@@ -1,6 +1,7 @@
 //! What is read from a file whose page maps are damaged: they say where in the file the pages of a
 //! table are. Lost are words, sectors, pages, and whole maps.
 
+use crate::effort::some_of;
 use crate::kinds::{Kind, Test, for_each_kind, small};
 use nunatak::durable::{
     self, BlobDesign, BlobsInFile, DurableDesign, FileMap, InFile, InPages, MapInFile, Options,
@@ -281,8 +282,7 @@ fn nothing_is_invented<T>(
     let stored = stored_by(&history);
     let file = File::new(|path| create(path, &history));
     let (mut recovered, mut sum, mut whole) = (0, 0, 0);
-    const TRIALS: usize = 40;
-    for trial in 0..TRIALS {
+    for trial in 0..some_of(40) {
         let fill = [0, 0xA5][trial % 2];
         let map = MAPS[draw.below(MAPS.len())];
         let bytes = [8, 32, 512, 4096][draw.below(4)].max(if fill == 0 { least } else { 8 });
