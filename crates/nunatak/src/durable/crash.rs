@@ -210,11 +210,10 @@ impl Crash {
                 _ => {}
             }
         }
-        let gave_back = self.resizes.iter().any(|(_, it)| matches!(it, Resize::GivenBack { .. }));
         for unit in self.units.values() {
             let stores = unit.durable + choose(unit.stores.len() - unit.durable + 1);
             for &(at, offset, word) in &unit.stores[..stores] {
-                if !gave_back || self.is_there(at, offset, arrived) {
+                if self.is_there(at, offset, arrived) {
                     let end = offset as usize + 8;
                     if image.len() < end {
                         // The first page, which a new file has from the beginning.

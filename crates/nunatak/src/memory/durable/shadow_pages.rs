@@ -194,15 +194,11 @@ impl ShadowPages {
 
     /// Returns the versions of a page; invalid versions count as none.
     pub(super) fn load(&self, versions: &Versions) -> [Version; VERSIONS] {
-        let sound = |word: &AtomicU64| {
+        versions.0.each_ref().map(|word| {
             // Acquire: the page that the version names was filled before.
             let version = Version(word.load(Ordering::Acquire));
             if self.is_sound(version) { version } else { Version::NONE }
-        };
-        // No loop: tests are built with little optimisation, where one over these words took a fourteenth of the time
-        // of those that crash maps.
-        let [first, second, third, fourth] = &versions.0;
-        [sound(first), sound(second), sound(third), sound(fourth)]
+        })
     }
 
     /// Returns the version of a page that counts.
@@ -270,8 +266,7 @@ impl ShadowPages {
         let (from, to) = (self.words(before.number()), self.words(number));
         // Relaxed: no thread changes a page of an earlier epoch, and the lock orders the thread
         // that copied it.
-        let mut words = [0; PAGE_BYTES / 8];
-        words.iter_mut().zip(from).for_each(|(word, from)| *word = from.load(Relaxed));
+        let words: [u64; PAGE_BYTES / 8] = core::array::from_fn(|at| from[at].load(Relaxed));
         self.pool.backing.store_page(to.as_ptr().cast(), &words, || {
             // Relaxed: published by the version. A reader of the place's former page finds out by
             // `recycled`.
