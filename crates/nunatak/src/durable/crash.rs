@@ -249,3 +249,17 @@ fn grow(image: &mut Vec<u8>, bytes: usize) {
         *image = grown;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_grows_keeps_what_it_had() {
+        let resizes = vec![(0, Resize::To(200)), (1, Resize::To(150))];
+        let units = BTreeMap::new();
+        let crash = Crash { before: Arc::new(vec![7; 100]), units, resizes, durable_resizes: 0 };
+        assert_eq!(crash.earliest(), [7; 100]);
+        assert_eq!(crash.latest(), [[7; 100], [0; 100]].concat());
+    }
+}
