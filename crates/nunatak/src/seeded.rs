@@ -180,6 +180,7 @@ pub enum Bug {
     WideReadWithoutFence,
     WideLockWithoutFence,
     WideCutWithoutFreezing,
+    IterFollowsLastOnly,
 }
 
 #[cfg(nunatak_seeded_bugs)]

@@ -61,6 +61,7 @@ fn seeded_bugs_are_found() {
         (Bug::SnapshotWithoutGrace, "snapshots are cuts"),
         (Bug::SnapshotWithoutMarking, "snapshots are cuts"),
         (Bug::ShadowedResidue, "growth loses nothing"),
+        (Bug::IterFollowsLastOnly, "an iterator yields a key once"),
         (Bug::DelegateLosesPairs, "colliding boxed entries are kept"),
     ];
     schedules::seeded_bugs_are_found(&bugs, &scenarios::<TwoBins>());

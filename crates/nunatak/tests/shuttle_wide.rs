@@ -18,12 +18,13 @@ use std::sync::Arc;
 
 type Map<D> = WideMap<u64, (u64, u64), D>;
 
-const fn scenarios<D: Small>() -> [Scenario; 6] {
+const fn scenarios<D: Small>() -> [Scenario; 7] {
     [
         ("values are whole", 4_000, values_are_whole::<D>),
         ("growth loses nothing", 6_000, growth_loses_nothing::<D>),
         ("no increment is lost", 6_000, no_increment_is_lost::<D>),
         ("a stable key is never missed", 4_000, a_stable_key_is_never_missed::<D>),
+        ("an iterator yields a key once", 6_000, an_iterator_yields_a_key_once::<D>),
         ("resizing loses nothing", 4_000, resizing_loses_nothing::<D>),
         ("snapshots are cuts", 6_000, snapshots_are_cuts::<D>),
     ]
@@ -160,6 +161,24 @@ fn a_stable_key_is_never_missed<D: Small>() {
     reader.join().unwrap();
 }
 
+/// An iterator began in an index that has become a larger one. While it reads on, the map shrinks and grows again.
+fn an_iterator_yields_a_key_once<D: Small>() {
+    let map = Arc::new(D::map());
+    for key in 0..6 {
+        map.insert(key, value(key));
+    }
+    let iter = map.iter();
+    map.reserve(40).unwrap();
+    let resizer = spawn(&map, |map| {
+        map.shrink_to_fit().unwrap();
+        map.reserve(40).unwrap();
+    });
+    let mut seen: Vec<_> = iter.collect();
+    seen.sort_unstable();
+    assert!(seen.iter().copied().eq((0..6).map(|n| (n, value(n)))), "{seen:?}");
+    resizer.join().unwrap();
+}
+
 /// Threads change keys while another shrinks the map and grows it again.
 fn resizing_loses_nothing<D: Small>() {
     let map = Arc::new(D::map());
@@ -232,6 +251,7 @@ fn seeded_bugs_are_found() {
         (Bug::WideNotMarkedMoved, "growth loses nothing"),
         (Bug::WideLinksNotMoved, "growth loses nothing"),
         (Bug::WideCutWithoutFreezing, "snapshots are cuts"),
+        (Bug::IterFollowsLastOnly, "an iterator yields a key once"),
     ];
     schedules::seeded_bugs_are_found(&bugs, &scenarios::<Dlht>());
     schedules::seeded_bugs_are_found(&bugs, &scenarios::<Iceberg>());

@@ -37,7 +37,7 @@ pub(crate) trait Subject: Sized + 'static {
 pub(crate) type Scenario = (&'static str, usize, fn());
 
 /// All scenarios.
-pub(crate) fn scenarios<S: Subject>() -> [Scenario; 9]
+pub(crate) fn scenarios<S: Subject>() -> [Scenario; 10]
 where
     Map<S>: Send + Sync,
     BoxedMap<u64, Counted, Constant, S::Design>: Send + Sync,
@@ -47,6 +47,7 @@ where
         ("no increment is lost", 6_000, no_increment_is_lost::<S>),
         ("one wins", 10_000, one_wins::<S>),
         ("a stable key is never missed", 4_000, a_stable_key_is_never_missed::<S>),
+        ("an iterator yields a key once", 6_000, an_iterator_yields_a_key_once::<S>),
         ("resizing loses nothing", 4_000, resizing_loses_nothing::<S>),
         ("snapshots are cuts", 6_000, snapshots_are_cuts::<S>),
         (
@@ -243,6 +244,27 @@ where
     }
     writer.join().unwrap();
     reader.join().unwrap();
+}
+
+/// An iterator began in an index that has become a larger one. While it reads on, the map shrinks and grows again.
+fn an_iterator_yields_a_key_once<S: Subject>()
+where
+    Map<S>: Send + Sync,
+{
+    let map = S::small();
+    for key in 0..6 {
+        map.insert(key, key);
+    }
+    let iter = map.iter();
+    map.reserve(40).unwrap();
+    let resizer = spawn(&map, |map| {
+        map.shrink_to_fit().unwrap();
+        map.reserve(40).unwrap();
+    });
+    let mut seen: Vec<_> = iter.collect();
+    seen.sort_unstable();
+    assert!(seen.iter().copied().eq((0..6).map(|n| (n, n))), "{seen:?}");
+    resizer.join().unwrap();
 }
 
 /// Threads change keys while another shrinks the map and grows it again.

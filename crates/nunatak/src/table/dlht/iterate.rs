@@ -10,7 +10,7 @@ use super::index::Index;
 use super::layout::{BinState, DELEGATED, Header};
 use super::probe::still;
 use crate::hash::HashCodec;
-use crate::seeded::Bug;
+use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, Mode, Ordering};
 use crate::table::stages::Iteration;
 use std::sync::Arc;
@@ -126,9 +126,9 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             let mut found = pairs.split_off(start);
             found.retain(|&(word, _)| {
                 let hash = self.codec.hash(word);
-                passed
-                    .iter()
-                    .all(|(index, moved)| moved.binary_search(&self.place(hash, index)).is_ok())
+                let followed = if seeded(Bug::IterFollowsLastOnly) { 1 } else { passed.len() };
+                let mut followed = passed.iter().rev().take(followed);
+                followed.all(|(index, moved)| moved.binary_search(&self.place(hash, index)).is_ok())
             });
             pairs.append(&mut found);
             if bins.is_empty() {

@@ -35,7 +35,7 @@ impl<S: Shape> Iterator for WideIter<'_, S> {
             if self.bin == self.index.bins() {
                 return None;
             }
-            self.table.read_descendants(&self.index, self.bin, &mut self.buffer);
+            self.table.read_descendants(&self.index, self.bin, &mut self.buffer, read_bin);
             self.bin += 1;
         }
     }
@@ -46,36 +46,45 @@ impl<S: Shape> WideTable<S> {
         WideIter { table: self, index: self.hold_root(), bin: 0, buffer: Vec::new() }
     }
 
-    /// Collects the entries that belong to a bin of `index`, wherever they are.
-    fn read_descendants(&self, index: &Index<S>, at: usize, entries: &mut Vec<Entry>) {
-        if read_bin(index, at, entries) {
-            return;
-        }
-        // Each step reads all bins that may have keys of the bin before it, and keeps those entries whose keys
-        // belong to it: a bin of a smaller index has keys of others, too.
-        let (first, mut passed, mut bins) = (index, index, vec![at]);
+    /// Collects the entries that belong to a bin of `index`, wherever they are. `read` collects the entries of one bin, or
+    /// returns false if the bin has moved.
+    fn read_descendants(
+        &self,
+        index: &Index<S>,
+        at: usize,
+        entries: &mut Vec<Entry>,
+        read: impl Fn(&Index<S>, usize, &mut Vec<Entry>) -> bool,
+    ) {
+        // The indexes whose bins had moved, and these bins.
+        let mut passed: Vec<(&Index<S>, Vec<usize>)> = Vec::new();
+        let (mut index, mut bins) = (index, vec![at]);
         loop {
-            let index = next(passed);
-            let (from, to) = (passed.bins(), index.bins());
-            let mut children: Vec<usize> = match to >= from {
+            let start = entries.len();
+            bins.retain(|&bin| !read(index, bin, entries));
+            // A bin of a smaller index has keys of other bins, too: of those that are not this iterator's, and of those that
+            // were read before they moved. So a key must have been in a moved bin of every index so far.
+            let mut found = entries.split_off(start);
+            found.retain(|(key, _)| {
+                let hash = self.hash(key);
+                let followed = if seeded(Bug::IterFollowsLastOnly) { 1 } else { passed.len() };
+                let mut followed = passed.iter().rev().take(followed);
+                followed.all(|(index, moved)| moved.binary_search(&index.place(hash)).is_ok())
+            });
+            entries.append(&mut found);
+            if bins.is_empty() {
+                return;
+            }
+            let next = next(index);
+            let (from, to) = (index.bins(), next.bins());
+            let mut next_bins: Vec<usize> = match to >= from {
                 true => {
                     bins.iter().flat_map(|bin| bin * (to / from)..(bin + 1) * (to / from)).collect()
                 }
                 false => bins.iter().map(|bin| bin / (from / to)).collect(),
             };
-            children.dedup();
-            let start = entries.len();
-            children.retain(|&bin| !read_bin(index, bin, entries));
-            let mut found = entries.split_off(start);
-            found.retain(|(key, _)| {
-                let hash = self.hash(key);
-                first.place(hash) == at && bins.binary_search(&passed.place(hash)).is_ok()
-            });
-            entries.append(&mut found);
-            if children.is_empty() {
-                return;
-            }
-            (passed, bins) = (index, children);
+            next_bins.dedup();
+            passed.push((index, bins));
+            (index, bins) = (next, next_bins);
         }
     }
 
