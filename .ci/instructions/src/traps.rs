@@ -1,11 +1,13 @@
 //! Runs code instruction by instruction, and counts what it does.
 
-use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Mnemonic, OpAccess};
+use iced_x86::{
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register,
+};
 use std::arch::asm;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::ops::AddAssign;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// What code executes.
 #[derive(Clone, Copy, Default)]
@@ -47,13 +49,42 @@ static STEPS: AtomicUsize = AtomicUsize::new(0);
 /// The addresses of the instructions. The handler can't allocate: it may interrupt the allocator.
 static ADDRESSES: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 
+/// The registers before each instruction, in the kernel's order, if they are asked for.
+static REGISTERS: [[AtomicU64; IN_KERNELS_ORDER.len()]; MOST] =
+    [const { [const { AtomicU64::new(0) }; IN_KERNELS_ORDER.len()] }; MOST];
+static KEEPS_REGISTERS: AtomicBool = AtomicBool::new(false);
+
+const IN_KERNELS_ORDER: [Register; 16] = [
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+    Register::RDI,
+    Register::RSI,
+    Register::RBP,
+    Register::RBX,
+    Register::RDX,
+    Register::RAX,
+    Register::RCX,
+    Register::RSP,
+];
+
 extern "C" fn step(_signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
     let context = context.cast::<libc::ucontext_t>();
     // SAFETY: the kernel gives a handler that was set with `SA_SIGINFO` the interrupted context.
-    let next = unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] };
+    let registers = unsafe { &(*context).uc_mcontext.gregs };
     let step = STEPS.fetch_add(1, Relaxed);
-    if let Some(address) = ADDRESSES.get(step) {
-        address.store(next as u64, Relaxed);
+    let Some(address) = ADDRESSES.get(step) else { return };
+    address.store(registers[libc::REG_RIP as usize] as u64, Relaxed);
+    if KEEPS_REGISTERS.load(Relaxed) {
+        REGISTERS[step]
+            .iter()
+            .zip(registers)
+            .for_each(|(kept, now)| kept.store(*now as u64, Relaxed));
     }
 }
 
@@ -70,8 +101,8 @@ pub(crate) fn catch_traps() {
     }
 }
 
-/// Counts what `run` and a few instructions of its surroundings do.
-pub(crate) fn cost_of(run: impl FnOnce()) -> Cost {
+/// Runs code, and a few instructions of its surroundings, and returns the number of instructions.
+fn step_through(run: impl FnOnce()) -> usize {
     STEPS.store(0, Relaxed);
     // SAFETY: the trap flag makes the processor trap after each instruction until the flag is
     // cleared; the handler was set before.
@@ -81,6 +112,12 @@ pub(crate) fn cost_of(run: impl FnOnce()) -> Cost {
     unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
     let steps = STEPS.load(Relaxed);
     assert!(steps <= MOST, "more instructions than can be kept: {steps}");
+    steps
+}
+
+/// Counts what `run` does.
+pub(crate) fn cost_of(run: impl FnOnce()) -> Cost {
+    let steps = step_through(run);
     let mut known = HashMap::new();
     let mut sum = [0.0; 3];
     for address in &ADDRESSES[..steps] {
@@ -107,14 +144,65 @@ pub(crate) fn cost_of_batch(count: usize, run: impl FnOnce()) -> Cost {
     cost_of(run).of_one(Cost::default(), count)
 }
 
-/// Looks at the instruction at an address.
-fn cost_at(address: u64) -> Cost {
+/// A load or a store of some bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Access {
+    pub(crate) address: u64,
+    pub(crate) bytes: u64,
+    pub(crate) stores: bool,
+}
+
+/// Returns what `run` loads and stores, one after the other.
+pub(crate) fn accesses_of(run: impl FnOnce()) -> Vec<Access> {
+    KEEPS_REGISTERS.store(true, Relaxed);
+    let steps = step_through(run);
+    KEEPS_REGISTERS.store(false, Relaxed);
+    let of_thread: u64;
+    // SAFETY: the first word of a thread's storage is that storage's address.
+    unsafe { asm!("mov {}, fs:[0]", out(reg) of_thread, options(nostack, readonly)) };
+    let mut infos = InstructionInfoFactory::new();
+    let mut known = HashMap::new();
+    let mut accesses = Vec::new();
+    for (address, registers) in ADDRESSES[..steps].iter().zip(&REGISTERS) {
+        let address = address.load(Relaxed);
+        let instruction = known.entry(address).or_insert_with(|| instruction_at(address));
+        for memory in infos.info(instruction).used_memory() {
+            let stores = match memory.access() {
+                OpAccess::None | OpAccess::NoMemAccess => continue,
+                OpAccess::Read | OpAccess::CondRead => false,
+                _ => true,
+            };
+            let value = |register: Register, _, _| match register {
+                Register::FS => Some(of_thread),
+                Register::CS | Register::DS | Register::ES | Register::SS => Some(0),
+                _ => {
+                    let at = IN_KERNELS_ORDER.iter().position(|it| *it == register.full_register());
+                    at.map(|at| registers[at].load(Relaxed))
+                }
+            };
+            // A gather has no single address; it loads.
+            if let Some(address) = memory.virtual_address(0, value) {
+                let bytes = memory.memory_size().size().max(1) as u64;
+                accesses.push(Access { address, bytes, stores });
+            }
+        }
+    }
+    accesses
+}
+
+fn instruction_at(address: u64) -> Instruction {
     const LONGEST: usize = 15;
     // SAFETY: the processor has fetched the instruction there. What is read beyond it is code, too: that
     // of the program and of its libraries ends with `_fini`, and its last page is mapped as a whole.
     let code = unsafe { std::slice::from_raw_parts(address as *const u8, LONGEST) };
     let instruction = Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode();
     assert!(!instruction.is_invalid(), "an instruction of this processor");
+    instruction
+}
+
+/// Looks at the instruction at an address.
+fn cost_at(address: u64) -> Cost {
+    let instruction = instruction_at(address);
     let mut cost = Cost { instructions: 1.0, ..Cost::default() };
     let mut infos = InstructionInfoFactory::new();
     for memory in infos.info(&instruction).used_memory() {

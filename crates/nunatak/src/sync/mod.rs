@@ -8,6 +8,7 @@ mod compare;
 mod counts;
 mod kept;
 mod limbo;
+mod looks;
 mod mode;
 #[cfg(modelled)]
 pub mod model;
@@ -24,6 +25,7 @@ pub(crate) use compare::first_of_pair_is;
 pub(crate) use counts::Counts;
 pub(crate) use kept::kept;
 pub(crate) use limbo::Limbo;
+pub(crate) use looks::Looks;
 pub(crate) use mode::{Mode, Shadowing};
 pub use mode::{Shared, SingleThread};
 pub(crate) use operation::{FastPin, OpPin, operations_ended, retire_tag};

@@ -237,9 +237,14 @@ impl Registry {
         self.records().fold(0, sum).cast_signed().max(0) as usize
     }
 
+    /// Returns the number of threads for which there are records.
+    pub(crate) fn threads(&self) -> usize {
+        self.records().count()
+    }
+
     /// Returns the bytes of the registry's records.
     pub(crate) fn bytes(&self) -> usize {
-        self.records().count() * size_of::<Record>()
+        self.threads() * size_of::<Record>()
     }
 
     /// Starts a new epoch and returns the one before: the tag of everything unlinked until now.

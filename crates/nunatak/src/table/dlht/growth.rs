@@ -90,7 +90,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         } else {
             // A bin keeps its links, so deleted keys leave theirs behind. A copy takes only the
             // links that it needs. If it would need them all again, the keys collide.
-            index.links_suffice_after_copy().then_some(bins)
+            index.links_suffice_after_copy(at).then_some(bins)
         };
         let new_bins = new_bins.filter(|&new_bins| !is_fixed || new_bins == bins);
         if new_bins.is_none() && self.config.room.must_refuse(|| self.keys()) {

@@ -21,8 +21,11 @@ use crate::memory::{MemoryUsage, Slab};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering};
 use core::ptr;
 
-/// The number of bins that share links, so that a link fits 21 bits.
-pub(super) const GROUP_BINS: usize = 1 << 22;
+/// The number of bins that share links. Threads that take links of a group store to one word, and an insert into a full
+/// index takes one of eight times (`.ci/instructions`), so there are many groups. The number of links that a group needs
+/// varies by a hundredth, and so does the load at which the first group has none left. (A link has 21 bits; 2^22 bins could
+/// share.)
+pub(super) const GROUP_BINS: usize = 1 << 16;
 /// Enough links that the first collision does not fill a tiny index.
 const MIN_GROUP_HALVES: usize = 8;
 /// The planned number of keys in a bin when the caller names a capacity. Three of four bins then
@@ -40,19 +43,32 @@ pub(super) struct Index {
     pub(super) bins: Slab<Bin>,
     halves: Slab<HalfBucket>,
     halves_per_group: usize,
+    /// The last group may have fewer bins.
+    halves_in_last: usize,
     cursors: Box<[LinkCursor]>,
     pub(super) overflow: Mutex<Overflow>,
-    /// Half buckets that were taken when this index became the root.
-    pub(super) links_at_birth: AtomicUsize,
     pub(super) tag_ways: Ways,
     /// Null, [`STARTING`], or the migration that empties this index.
     migration: AtomicPtr<Migration<Index>>,
 }
 
-/// The half buckets of a group that are taken: low 32 bits from the bottom, high 32 from the top.
+/// What is taken of a group.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct LinkCursor(AtomicU64);
+struct LinkCursor {
+    /// The half buckets that are taken: low 32 bits from the bottom, high 32 from the top.
+    taken: AtomicU64,
+    /// How many were taken when this index became the root.
+    at_birth: AtomicUsize,
+}
+
+impl LinkCursor {
+    fn halves(&self) -> usize {
+        // Relaxed: a statistic.
+        let taken = self.taken.load(Ordering::Relaxed);
+        ((taken & u64::from(u32::MAX)) + (taken >> 32)) as usize
+    }
+}
 
 /// The migration pointer while a thread prepares the migration.
 const STARTING: *mut Migration<Index> = ptr::without_provenance_mut(1);
@@ -69,16 +85,24 @@ impl Index {
     pub(super) fn new(bins: usize, bins_per_link: usize) -> Result<Self, Error> {
         debug_assert!(bins >= 2 && bins.is_multiple_of(2));
         let groups = bins.div_ceil(GROUP_BINS);
-        let halves_per_group = (bins.min(GROUP_BINS) * 2 / bins_per_link)
-            .next_multiple_of(2)
-            .clamp(MIN_GROUP_HALVES, MAX_GROUP_HALVES as usize & !1);
+        let halves_for = |bins: usize| {
+            let halves = (bins * 2 / bins_per_link).next_multiple_of(2);
+            halves.clamp(MIN_GROUP_HALVES, MAX_GROUP_HALVES as usize & !1)
+        };
+        let halves_per_group = halves_for(bins.min(GROUP_BINS));
+        // What a small group needs varies more: four standard deviations of slack, or it would be the first without links.
+        let last = bins - (groups - 1) * GROUP_BINS;
+        let slack = (3.0 * (last as f64).sqrt()) as usize;
+        let halves_in_last = halves_for(last) + slack.next_multiple_of(2);
+        let halves_in_last =
+            if groups == 1 { halves_per_group } else { halves_in_last.min(halves_per_group) };
         Ok(Self {
             bins: Slab::new(bins)?,
-            halves: Slab::new(groups * halves_per_group)?,
+            halves: Slab::new((groups - 1) * halves_per_group + halves_in_last)?,
             halves_per_group,
+            halves_in_last,
             cursors: (0..groups).map(|_| LinkCursor::default()).collect(),
             overflow: Mutex::new(Overflow::default()),
-            links_at_birth: AtomicUsize::new(0),
             tag_ways: Ways::detect(),
             migration: AtomicPtr::new(ptr::null_mut()),
         })
@@ -95,18 +119,26 @@ impl Index {
 
     /// Returns how many half buckets are taken, and how many there are.
     pub(super) fn links_taken(&self) -> (usize, usize) {
-        // Relaxed: a statistic.
-        let taken = |cursor: &LinkCursor| {
-            let taken = cursor.0.load(Ordering::Relaxed);
-            ((taken & u64::from(u32::MAX)) + (taken >> 32)) as usize
-        };
-        (self.cursors.iter().map(taken).sum(), self.halves.len())
+        (self.cursors.iter().map(LinkCursor::halves).sum(), self.halves.len())
     }
 
-    /// Returns whether a copy has free links: at most half of them were taken at birth.
-    pub(super) fn links_suffice_after_copy(&self) -> bool {
-        let (_, all) = self.links_taken();
-        2 * self.links_at_birth.load(Ordering::Relaxed) <= all
+    /// Notes how many links the transfer to this index has taken.
+    pub(super) fn note_birth(&self) {
+        for cursor in &self.cursors {
+            // Relaxed, here and below: it only decides between ways to make room.
+            cursor.at_birth.store(cursor.halves(), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether a copy of this index has free links for a bin: at most half of its group's were taken at birth.
+    pub(super) fn links_suffice_after_copy(&self, at: usize) -> bool {
+        let group = at / GROUP_BINS;
+        2 * self.cursors[group].at_birth.load(Ordering::Relaxed) <= self.halves_in(group)
+    }
+
+    /// Returns how many half buckets a group has, an even number.
+    fn halves_in(&self, group: usize) -> usize {
+        if group + 1 == self.cursors.len() { self.halves_in_last } else { self.halves_per_group }
     }
 
     /// Returns the byte offset of a hash's bin; the bin's number is [`HashCodec::place`].
@@ -183,8 +215,8 @@ impl Index {
     }
 
     fn take_halves(&self, group: usize, which: usize) -> Option<u64> {
-        let (cursor, count) = (&self.cursors[group].0, LINK_HALVES[which]);
-        let all = self.halves_per_group as u64;
+        let (cursor, count) = (&self.cursors[group].taken, LINK_HALVES[which]);
+        let all = self.halves_in(group) as u64;
         let mut taken = cursor.load(Ordering::Relaxed);
         loop {
             let (bottom, top) = (taken & u64::from(u32::MAX), taken >> 32);
@@ -207,9 +239,9 @@ impl Index {
     /// Undoes the last taking after a lost race to chain. If another thread has taken half buckets
     /// since, the given ones stay unused until the next generation.
     fn give_back(&self, group: usize, which: usize, half: u64) {
-        let (cursor, count) = (&self.cursors[group].0, LINK_HALVES[which]);
+        let (cursor, count) = (&self.cursors[group].taken, LINK_HALVES[which]);
         let taken = cursor.load(Ordering::Relaxed);
-        let all = self.halves_per_group as u64;
+        let all = self.halves_in(group) as u64;
         let (last, before) = if which == 1 {
             (all - (taken >> 32) + 1, taken.wrapping_sub(count << 32))
         } else {
@@ -296,6 +328,20 @@ mod tests {
         let links = index.ensure_link(0, index.bins.at(0), 5).unwrap();
         assert_eq!(link(links, 1) as usize, index.halves_per_group - 1);
         assert_eq!((link(links, 0), link(links, 2)), (0, 0));
+    }
+
+    #[test]
+    fn a_small_last_group_has_its_own_links_and_some_more() {
+        let bins = 2 * GROUP_BINS + 400;
+        let index = Index::new(bins, 8).unwrap();
+        assert_eq!((index.halves_per_group, index.halves_in_last), (GROUP_BINS / 4, 100 + 60));
+        let links = index.ensure_link(bins - 1, index.bins.at(bins - 1), 5).unwrap();
+        assert_eq!(link(links, 1), 159);
+        let last = ptr::from_ref(index.linked_slot(bins - 1, links, 8)).addr();
+        let end = index.halves.address(index.halves.len()).addr();
+        assert_eq!((last + size_of::<Slot>(), last % 64), (end, 48));
+        let taken = (0..).take_while(|_| index.take_halves(2, 0).is_some()).count();
+        assert_eq!((taken, index.links_taken().0), (158, 160));
     }
 
     #[test]

@@ -264,6 +264,26 @@ fn colliding_hashes_are_delegated_and_return() {
     assert_eq!(table.stats().delegated_bins, 0, "an empty bin is not delegated any more");
 }
 
+/// A hasher that gathers keys in a part of the index uses the links of one group up. A copy would need them all again.
+#[test]
+fn gathered_keys_copy_an_index_once() {
+    let bins = 4 * super::index::GROUP_BINS as u64;
+    let config = Config { initial_bins: bins as usize, ..Config::default() };
+    let table: Table<_, Shared> = Table::new(IdentityCodec, config, 0).unwrap();
+    let (mut copies, mut index) = (0, Arc::as_ptr(&table.hold_root()));
+    // Five keys in each of the first bins.
+    let keys = || (0..5).flat_map(|n| (0..bins / 8).map(move |bin| bin << 46 | n << 10));
+    for key in keys() {
+        assert_eq!(table.apply(key, &ByWord, Some(!key), |_| Change::Keep), None);
+        let root = Arc::as_ptr(&table.hold_root());
+        copies += usize::from(root != index);
+        index = root;
+    }
+    assert_eq!((copies, table.root_bins() as u64), (1, bins));
+    assert!(table.stats().delegated_bins > 1000, "{:?}", table.stats());
+    assert!(keys().all(|key| table.find(key, &ByWord) == Some(!key)));
+}
+
 #[test]
 fn changes_that_insert_nothing_end_a_migration_that_stands_still() {
     let table = words(Config { chunk_bins: 4096, ..Config::default() }, 20_000);

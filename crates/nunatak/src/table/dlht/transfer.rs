@@ -100,8 +100,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
 
     /// Makes the next index the root, after the last bin has moved.
     fn finish(&self, old: &Index, migration: &Migration<Index>) {
-        let (taken, _) = migration.target.links_taken();
-        migration.target.links_at_birth.store(taken, Ordering::Relaxed);
+        migration.target.note_birth();
         let target = Arc::into_raw(Arc::clone(&migration.target)).cast_mut();
         // Release: a thread that reads the root finds every bin moved. The swap returns the pointer
         // that `Arc` made; one made from the reference may not touch the counts of the `Arc`.

@@ -11,9 +11,6 @@ use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, MutexGuard, Ordering, Shared, operations_ended, retire_tag};
 use crate::table::stages::{Figures, Resizing};
 
-/// After how many inserts a thread checks whether the table is full. A power of two.
-pub(super) const CHECKED_EVERY: u64 = if cfg!(modelled) { 1 } else { 32 };
-
 impl<P: HashCodec, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
     fn reserve(&self, additional: usize) -> Result<(), Error> {
         let items = self.len().checked_add(additional).ok_or(Error::CapacityOverflow)?;
@@ -81,11 +78,11 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Resizing for Table<P, B, M> {
 }
 
 impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
-    /// Counts pairs that this thread has added. Every few inserts, grows the table if it is full.
+    /// Counts pairs that this thread has added. Now and then, grows the table if it is full.
     #[inline(always)]
     pub(super) fn count(&self, added: i64) {
         let sum = self.registry.count::<Shared>(added);
-        if added > 0 && sum.is_multiple_of(CHECKED_EVERY) {
+        if added > 0 && self.looks.is_due(sum) {
             self.clean_or_grow_if_full();
         }
     }
@@ -143,9 +140,11 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
     #[inline(never)]
     pub(super) fn grow_if_full(&self) {
         let state = self.state();
+        let (items, most) = (self.len(), self.most_items(state.mask()));
+        self.looks.set(most.saturating_sub(items), self.registry.threads());
         if state.is_stable()
             && !self.config.room.is_fixed()
-            && self.len() > self.most_items(state.mask())
+            && items > most
             && let Some(_held) = self.migrating.try_lock()
             // A refusal is tried again at the next check; until then level 3 takes the keys that
             // find no room.
@@ -214,6 +213,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
 
     /// Publishes a state. The caller holds the migration lock, or ends the current phase.
     pub(super) fn enter(&self, state: State) {
+        self.looks.reset();
         // Release: the memory, the counters, and all moves come before the state.
         self.state.store(state.0, Ordering::Release);
     }

@@ -3,8 +3,10 @@
 use crate::memory::MemoryUsage;
 use crate::sync::{AtomicPair, AtomicUsize, Mutex, Ordering};
 
-/// The work that is left in a resize or a snapshot.
+/// The work that is left in a resize or a snapshot. Threads that move blocks store to it; what all threads load is in other
+/// lines.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(super) struct Migration {
     /// The next block that no thread has taken.
     pub(super) cursor: AtomicUsize,

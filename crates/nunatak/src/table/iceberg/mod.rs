@@ -97,7 +97,8 @@ use crate::hash::{Decoder, HashCodec};
 use crate::memory::Addresses;
 use crate::memory::{Heap, Medium, Part, ReservedArray};
 use crate::sync::{
-    AtomicPair, AtomicU64, AtomicUsize, Mutex, Ordering, Registry, double_word_cas_is_lock_free,
+    AtomicPair, AtomicU64, AtomicUsize, Looks, Mutex, Ordering, Registry,
+    double_word_cas_is_lock_free,
 };
 use crate::table::shared::chains::Chains;
 use crate::table::shared::cut::Cut;
@@ -117,6 +118,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Table<P: HashCodec, B: BlockSizes, M: Medium = Heap> {
     state: AtomicU64,
+    /// How often threads look whether the table is full.
+    looks: Looks,
     geometry: Geometry<B>,
     front: Front<B, M>,
     back: Back<B, M>,
@@ -192,6 +195,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             reserve_rows::<B, M>(&medium, (columns, rows), &config)?;
         Ok(Self {
             state: AtomicU64::new(State::new(rows, !front.is_fast()).0),
+            looks: Looks::new(1),
             geometry: Geometry::new(columns),
             front,
             back,

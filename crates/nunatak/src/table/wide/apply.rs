@@ -6,7 +6,7 @@ use super::layout::{Bin, FROZEN, LOCKED, MOVED, Shape, Words, next_version};
 use super::{WideChange, WideTable};
 use crate::error::Error;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, OpPin, Ordering, Shared, fence, is_seldom};
+use crate::sync::{Backoff, OpPin, Ordering, Shared, fence};
 
 /// A bin that this thread has locked, with the header that it had before.
 pub(super) struct Held<'i, S> {
@@ -160,8 +160,8 @@ impl<S: Shape> WideTable<S> {
                     Err(error) => Some(Err(error)),
                 };
             }
-            self.registry.count::<Shared>(1);
-            if S::GROWS_BY_LOAD && is_seldom::<Shared>(&self.registry) {
+            let added = self.registry.count::<Shared>(1);
+            if S::GROWS_BY_LOAD && index.looks.is_due(added) {
                 self.grow_if_full(pin);
             }
             return Some(Ok(None));

@@ -56,7 +56,10 @@ impl<S: Shape> WideTable<S> {
     pub(super) fn grow_if_full(&self, pin: &OpPin<Shared>) {
         let root = self.root(pin);
         let bins = root.bins();
-        if self.config.room.is_fixed() || self.len() as f64 <= self.config.full * bins as f64 {
+        let most = (self.config.full * bins as f64) as usize;
+        let entries = self.len();
+        root.looks.set(most.saturating_sub(entries), self.registry.threads());
+        if self.config.room.is_fixed() || entries <= most {
             return;
         }
         if let Some(new_bins) = bins.checked_mul(self.config.growth_factor_of(bins)) {

@@ -8,10 +8,10 @@
 //! 3. A piece of the memory behind links is published once and stays until the index is dropped.
 
 use super::Config;
-use super::layout::{Bin, Matcher, Shape, Sought, Word, Words};
+use super::layout::{Bin, LINE_WORDS, Matcher, Shape, Sought, Word, Words};
 use crate::error::Error;
 use crate::memory::{MemoryUsage, Slab};
-use crate::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicPtr, AtomicUsize, Looks, Mutex, Ordering};
 use crate::table::dlht::migration::Migration;
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -29,8 +29,10 @@ pub(super) struct Index<S: Shape> {
     words: Slab<Word>,
     bins: usize,
     pub(super) matcher: Matcher,
-    /// The number of bins behind links that are taken.
-    linked: AtomicUsize,
+    /// How often threads look whether a table that grows by its load is full.
+    pub(super) looks: Looks,
+    /// The numbers of bins behind links that are taken, a power of two of them.
+    linked: Box<[Linked]>,
     /// The number that there are.
     linkable: AtomicUsize,
     /// The number that was taken when this index became the root.
@@ -41,6 +43,16 @@ pub(super) struct Index<S: Shape> {
     migration: AtomicPtr<()>,
     shape: PhantomData<(S, Migration<Index<S>>)>,
 }
+
+/// How many bins behind links are taken of those whose numbers have the same remainder. Inserts store to this, one of five
+/// in a full index; what all operations load is in other lines. (Processors fetch lines in pairs.)
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Linked(AtomicUsize);
+
+/// From twice so many bins behind links on there are several numbers of those that are taken.
+const LINKS_OF_NUMBER: usize = 256;
+const MOST_NUMBERS: usize = 16;
 
 /// The state of an index's migration.
 pub(super) enum Migrating<'i, S: Shape> {
@@ -56,11 +68,14 @@ impl<S: Shape> Index<S> {
         let links = ((bins as f64 * config.links) as usize).max(2);
         // Links that say when the index grows have a number that varies little with the bins' own.
         let first_piece = if S::GROWS_BY_LOAD { links } else { links.next_power_of_two() };
+        let numbers = (first_piece / LINKS_OF_NUMBER).clamp(1, MOST_NUMBERS);
+        let numbers = 1 << numbers.ilog2();
         let index = Self {
             words: Slab::new(words)?,
             bins,
             matcher: Matcher::detect(),
-            linked: AtomicUsize::new(0),
+            looks: Looks::new(32),
+            linked: (0..numbers).map(|_| Linked::default()).collect(),
             linkable: AtomicUsize::new(0),
             linked_at_birth: AtomicUsize::new(0),
             first_piece,
@@ -136,25 +151,35 @@ impl<S: Shape> Index<S> {
 
     /// Sets the link of a bin that this thread holds to a new bin; `None` if none is left.
     pub(super) fn link(&self, bin: Bin<'_, S>) -> Option<Bin<'_, S>> {
-        let mut taken = self.linked.load(Ordering::Relaxed);
+        // Each bin begins at a remainder of its own, so threads seldom meet.
+        let numbers = self.linked.len();
+        let first = bin.address().addr() / size_of::<[Word; LINE_WORDS]>();
+        let number = (first..first + numbers).find_map(|at| self.take(at % numbers))?;
+        S::set_link(bin, number + 1);
+        self.behind(bin)
+    }
+
+    /// Takes a bin whose number has this remainder.
+    fn take(&self, remainder: usize) -> Option<usize> {
+        let linked = &self.linked[remainder].0;
+        let mut taken = linked.load(Ordering::Relaxed);
         loop {
+            let number = taken * self.linked.len() + remainder;
             // Acquire: pairs with the release in `add_piece`.
-            if taken == self.linkable.load(Ordering::Acquire) {
+            if number >= self.linkable.load(Ordering::Acquire) {
                 return None;
             }
             // Relaxed: the number only divides the bins among threads.
-            match self.linked.compare_exchange_weak(
+            match linked.compare_exchange_weak(
                 taken,
                 taken + 1,
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => break,
+                Ok(_) => return Some(number),
                 Err(newer) => taken = newer,
             }
         }
-        S::set_link(bin, taken + 1);
-        self.behind(bin)
     }
 
     /// Makes as many bins for links again as there are.
@@ -162,7 +187,7 @@ impl<S: Shape> Index<S> {
     pub(super) fn add_links(&self) -> Result<(), Error> {
         let _adding = self.adding.lock();
         // Relaxed, here and below: the lock orders additions; a link that is taken meanwhile is asked for again.
-        if self.linked.load(Ordering::Relaxed) < self.linkable.load(Ordering::Relaxed) {
+        if self.linked() < self.linkable.load(Ordering::Relaxed) {
             return Ok(());
         }
         let added = self.pieces.iter().position(|piece| piece.load(Ordering::Relaxed).is_null());
@@ -172,7 +197,7 @@ impl<S: Shape> Index<S> {
     /// Notes how many bins for links the transfer to this index has taken.
     pub(super) fn note_birth(&self) {
         // Relaxed, here and below: it only decides between ways to make room.
-        self.linked_at_birth.store(self.linked.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.linked_at_birth.store(self.linked(), Ordering::Relaxed);
     }
 
     /// Whether a copy has free bins for links: at most half of them were taken at birth.
@@ -185,8 +210,9 @@ impl<S: Shape> Index<S> {
         self.bins * S::FIRST.slots + self.linkable.load(Ordering::Relaxed) * S::BEHIND.slots
     }
 
+    /// Returns how many bins behind links are taken.
     pub(super) fn linked(&self) -> usize {
-        self.linked.load(Ordering::Relaxed)
+        self.linked.iter().map(|linked| linked.0.load(Ordering::Relaxed)).sum()
     }
 
     pub(super) fn usage(&self) -> MemoryUsage {

@@ -28,7 +28,7 @@ fn churn_does_not_grow_the_index() {
         assert_eq!((map.len() as u64, bins(map)), (keys, before));
         // The last old index may wait for a thread of another test that the system has suspended.
         let after = || map.memory_usage().mapped;
-        let is_freed = (0..1000).any(|_| {
+        let is_freed = (0..20_000).any(|_| {
             (0..64).for_each(|key| _ = map.update(&(30 * keys + key), value.clone()));
             std::thread::sleep(std::time::Duration::from_millis(u64::from(after() >= 2 * bytes)));
             after() < 2 * bytes
