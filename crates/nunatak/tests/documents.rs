@@ -1,4 +1,4 @@
-//! Documents only name files that exist.
+//! Documents only name files that exist, and are short.
 
 use std::path::{Path, PathBuf};
 
@@ -30,6 +30,79 @@ fn names_of_files(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+fn documents() -> Vec<PathBuf> {
+    let root = root();
+    let pages = std::fs::read_dir(root.join("docs")).expect("the documents");
+    let pages = pages.map(|page| page.expect("a page").path());
+    let documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root.join(name));
+    documents
+        .into_iter()
+        .chain(pages.filter(|page| page.extension().is_some_and(|it| it == "md")))
+        .collect()
+}
+
+/// Returns the lines of a document that are no code.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    text.lines().filter(move |line| {
+        is_code ^= line.starts_with("```");
+        !is_code
+    })
+}
+
+/// Returns the anchors of a document's headings, as GitHub makes them.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = prose(text).filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
+    let anchor = |heading: &str| {
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ' '));
+        kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn links_lead_to_files_and_headings() {
+    let (mut followed, mut lost) = (0, Vec::new());
+    for document in documents() {
+        let text = std::fs::read_to_string(&document).expect("a document");
+        let links = prose(&text).flat_map(|line| line.split("](").skip(1));
+        for link in links.filter_map(|rest| rest.split(')').next()) {
+            if link.contains(':') {
+                continue;
+            }
+            followed += 1;
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => document.clone(),
+                _ => document.parent().expect("a folder").join(path),
+            };
+            let leads = match anchor {
+                "" => target.exists(),
+                _ => std::fs::read_to_string(&target)
+                    .is_ok_and(|text| anchors(&text).iter().any(|it| it == anchor)),
+            };
+            if !leads {
+                lost.push(format!("{}: {link}", document.display()));
+            }
+        }
+    }
+    assert!(followed > 50, "only {followed} links were found");
+    assert!(lost.is_empty(), "{lost:#?}");
+}
+
+/// What is read from the beginning to the end. (Measurements, and the server's commands, are looked up.)
+#[test]
+fn pages_are_short() {
+    for document in documents() {
+        if ["measurements.md", "serve.md"].iter().any(|name| document.ends_with(name)) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&document).expect("a document");
+        let most = if document.ends_with("README.md") { 150 } else { 250 };
+        assert!(text.lines().count() <= most, "{} is too long", document.display());
+    }
+}
+
 #[test]
 fn files_that_documents_name_exist() {
     let root = root();
@@ -49,12 +122,8 @@ fn files_that_documents_name_exist() {
         ]
         .map(|name| format!("/{name}")),
     );
-    let mut documents: Vec<PathBuf> =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root.join(name)).into();
-    let pages = std::fs::read_dir(root.join("docs")).expect("the documents");
-    documents.extend(pages.map(|page| page.expect("a page").path()));
     let (mut named, mut missing) = (0, Vec::new());
-    for document in documents {
+    for document in documents() {
         let text = std::fs::read_to_string(&document).expect("a document");
         for name in names_of_files(&text) {
             named += 1;
