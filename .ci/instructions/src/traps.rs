@@ -1,4 +1,5 @@
 //! Runs code instruction by instruction, and counts what it does.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use iced_x86::{
     Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register,
@@ -11,15 +12,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// What code executes.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Cost {
-    pub(crate) instructions: f64,
+pub struct Cost {
+    pub instructions: f64,
     /// Instructions that read memory, and prefetches: each takes an entry of the load queue.
-    pub(crate) loads: f64,
-    pub(crate) stores: f64,
+    pub loads: f64,
+    pub stores: f64,
 }
 
 impl Cost {
-    pub(crate) fn figures(self) -> [f64; 3] {
+    pub fn figures(self) -> [f64; 3] {
         [self.instructions, self.loads, self.stores]
     }
 
@@ -28,7 +29,7 @@ impl Cost {
     }
 
     /// Returns the cost of one of `count` operations, without that of the loop round them.
-    pub(crate) fn of_one(self, of_loop: Self, count: usize) -> Self {
+    pub fn of_one(self, of_loop: Self, count: usize) -> Self {
         let (all, alone) = (self.figures(), of_loop.figures());
         Self::from_figures(std::array::from_fn(|i| (all[i] - alone[i]).max(0.0) / count as f64))
     }
@@ -89,7 +90,7 @@ extern "C" fn step(_signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_
 }
 
 /// Must be called before code is run.
-pub(crate) fn catch_traps() {
+pub fn catch_traps() {
     type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
     // SAFETY: `step` has the signature of a handler with `SA_SIGINFO`, and touches atomics only.
     unsafe {
@@ -116,7 +117,7 @@ fn step_through(run: impl FnOnce()) -> usize {
 }
 
 /// Counts what `run` does.
-pub(crate) fn cost_of(run: impl FnOnce()) -> Cost {
+pub fn cost_of(run: impl FnOnce()) -> Cost {
     let steps = step_through(run);
     let mut known = HashMap::new();
     let mut sum = [0.0; 3];
@@ -129,7 +130,7 @@ pub(crate) fn cost_of(run: impl FnOnce()) -> Cost {
 }
 
 /// Returns the cost of an operation, without that of the loop.
-pub(crate) fn cost_of_each(keys: &[u64], mut operate: impl FnMut(u64)) -> Cost {
+pub fn cost_of_each(keys: &[u64], mut operate: impl FnMut(u64)) -> Cost {
     let alone = cost_of(|| {
         keys.iter().for_each(|&key| {
             std::hint::black_box(key);
@@ -140,20 +141,20 @@ pub(crate) fn cost_of_each(keys: &[u64], mut operate: impl FnMut(u64)) -> Cost {
 }
 
 /// Returns the cost of one of `count` operations that `run` executes together.
-pub(crate) fn cost_of_batch(count: usize, run: impl FnOnce()) -> Cost {
+pub fn cost_of_batch(count: usize, run: impl FnOnce()) -> Cost {
     cost_of(run).of_one(Cost::default(), count)
 }
 
 /// A load or a store of some bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Access {
-    pub(crate) address: u64,
-    pub(crate) bytes: u64,
-    pub(crate) stores: bool,
+pub struct Access {
+    pub address: u64,
+    pub bytes: u64,
+    pub stores: bool,
 }
 
 /// Returns what `run` loads and stores, one after the other.
-pub(crate) fn accesses_of(run: impl FnOnce()) -> Vec<Access> {
+pub fn accesses_of(run: impl FnOnce()) -> Vec<Access> {
     KEEPS_REGISTERS.store(true, Relaxed);
     let steps = step_through(run);
     KEEPS_REGISTERS.store(false, Relaxed);

@@ -152,14 +152,16 @@ impl<S: Shape> Index<S> {
     /// Sets the link of a bin that this thread holds to a new bin; `None` if none is left.
     pub(super) fn link(&self, bin: Bin<'_, S>) -> Option<Bin<'_, S>> {
         // Each bin begins at a remainder of its own, so threads seldom meet.
-        let numbers = self.linked.len();
-        let first = bin.address().addr() / size_of::<[Word; LINE_WORDS]>();
-        let number = (first..first + numbers).find_map(|at| self.take(at % numbers))?;
+        let mask = self.linked.len() - 1;
+        let own = (bin.address().addr() / size_of::<[Word; LINE_WORDS]>()) & mask;
+        let other = || (1..=mask).find_map(|i| self.take((own + i) & mask));
+        let number = self.take(own).or_else(other)?;
         S::set_link(bin, number + 1);
         self.behind(bin)
     }
 
     /// Takes a bin whose number has this remainder.
+    #[inline]
     fn take(&self, remainder: usize) -> Option<usize> {
         let linked = &self.linked[remainder].0;
         let mut taken = linked.load(Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! The file of earlier counts.
 
-use crate::traps::Cost;
 use std::collections::BTreeMap;
+use traps::Cost;
 
 /// By how much counts may exceed those of the file: hashes are drawn anew in each run, and the compiler's choices
 /// change with the code round a map.
@@ -36,7 +36,7 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     pub(crate) fn read() -> Self {
-        let lines = include_str!("../instructions.tsv").lines().skip(1).map(|text| {
+        let lines = include_str!("../../../instructions.tsv").lines().skip(1).map(|text| {
             let fields: Vec<&str> = text.split('\t').collect();
             let [built_for, map, operation, figures @ ..] = &fields[..] else {
                 panic!("not a line of counts: {text}");

@@ -1,13 +1,18 @@
 //! Which cache lines two threads both touch, though they work on different keys: what limits many threads, found
 //! with one processor. Each thread runs its operations instruction by instruction, one thread after the other.
+//!
+//! ```sh
+//! cd .ci/instructions; cargo run --release --bin sharing    # fails if a line is needed too often
+//! ```
 //! (Not of maps whose entries are allocated: what is freed by another thread goes through lines of the allocator.)
 
-use crate::traps::{Access, accesses_of};
 use nunatak::{ConcurrentMap, DlhtMap, DlhtWideMap, IcebergMap, IcebergWideMap, PeaMap, TurboMap};
 use std::collections::HashMap;
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::sync::mpsc::channel;
 use std::thread;
+use traps::{Access, accesses_of, catch_traps};
 
 /// Operations of each thread.
 const OPERATIONS: u64 = 256;
@@ -108,10 +113,10 @@ fn shares_too_much<V: Clone, M: ConcurrentMap<u64, V> + Sync>(
     is_too_much
 }
 
-/// Prints the figures of all maps. Returns whether some are too large.
-pub(crate) fn is_too_much() -> bool {
+fn main() -> ExitCode {
+    catch_traps();
     println!("{:<16}{:<24}{:>10}{:>10}", "map", "two threads", "stores", "loads");
-    [
+    let is_too_much = [
         shares_too_much("DlhtMap", DlhtMap::<u64, u64>::with_capacity, |n| n),
         shares_too_much("IcebergMap", IcebergMap::<u64, u64>::with_capacity, |n| n),
         shares_too_much("PeaMap", PeaMap::<u64, u64>::with_capacity, |n| n),
@@ -121,5 +126,6 @@ pub(crate) fn is_too_much() -> bool {
             (n, n)
         }),
     ]
-    .contains(&true)
+    .contains(&true);
+    ExitCode::from(u8::from(is_too_much))
 }

@@ -1,10 +1,10 @@
 //! The operations that are counted.
 
 use crate::recorded::{Line, Recorded};
-use crate::traps::{Cost, catch_traps, cost_of_batch, cost_of_each};
 use nunatak::{ConcurrentMap, DlhtMap, DlhtWideMap, IcebergMap, IcebergWideMap, PeaMap, TurboMap};
 use std::hint::black_box;
 use std::process::ExitCode;
+use traps::{Cost, catch_traps, cost_of_batch, cost_of_each};
 
 /// Entries of a map, a power of two, so that its tables are as full in each run.
 const ENTRIES: u64 = 1 << 16;
@@ -143,9 +143,6 @@ fn is_more_than_before(
 
 pub(crate) fn main() -> ExitCode {
     catch_traps();
-    if std::env::args().any(|it| it == "sharing") {
-        return ExitCode::from(u8::from(crate::sharing::is_too_much()));
-    }
     let mut recorded = Recorded::read();
     let mut is_worse = false;
     let writes = std::env::var_os("NUNATAK_WRITE").is_some();

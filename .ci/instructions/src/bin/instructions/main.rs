@@ -5,7 +5,6 @@
 //! cd .ci/instructions
 //! cargo run --release                    # fails if an operation has more of them than in the file
 //! NUNATAK_WRITE=1 cargo run --release    # writes the file anew
-//! cargo run --release sharing            # fails if operations of two threads on different keys need one cache line
 //! ```
 //!
 //! Counts depend on the compiler and on the instruction sets that the library finds, so a line of the file
@@ -15,10 +14,6 @@
 mod operations;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod recorded;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod sharing;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod traps;
 
 fn main() -> std::process::ExitCode {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
