@@ -374,6 +374,8 @@ fn errors_say_what_is_wrong_and_lose_nothing() {
         assert!(error.contains(why), "{error}");
     };
     refused(&["get", "none.map", "1"], "No such file");
+    refused(&["put", "none.map", "1", "2"], "`nunatak file create none.map` makes one");
+    assert!(!at.join("none.map").exists(), "a mistyped path made a map");
     std::fs::write(at.join("other"), "something else").expect("a file");
     refused(&["verify", "other"], "not one of a durable map");
     refused(&["create", "other"], "exists already");

@@ -11,6 +11,8 @@ pub(super) enum Failure {
     Map(PathBuf, Error),
     /// Another process has the file open, and makes no snapshot of it.
     Unanswered(PathBuf),
+    /// There is no file to store in.
+    Missing(PathBuf),
     /// A server has not ended well, and its log is beside the file.
     HasLog(PathBuf),
     Io(PathBuf, io::Error),
@@ -32,6 +34,11 @@ impl core::fmt::Display for Failure {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Map(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Missing(path) => write!(
+                f,
+                "{0}: there is no such file; `nunatak file create {0}` makes one, or `put` with `--map`",
+                path.display()
+            ),
             Self::HasLog(path) => write!(
                 f,
                 "{0}: the log of a server is beside it ({0}.log), with changes that the map may lack. Start \

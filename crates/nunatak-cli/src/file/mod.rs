@@ -141,6 +141,21 @@ fn kind_of_or(path: &Path, kind: Kind) -> Result<Kind, Failure> {
     if path.symlink_metadata().is_ok() { kind_of(path) } else { Ok(kind) }
 }
 
+/// Returns the kind of map to store in. A mistyped path makes no file.
+fn kind_to_put(args: &PutArgs) -> Result<Kind, Failure> {
+    match args.map {
+        Some(kind) => kind_of_or(&args.path, kind),
+        None if args
+            .path
+            .symlink_metadata()
+            .is_err_and(|it| it.kind() == io::ErrorKind::NotFound) =>
+        {
+            Err(Failure::Missing(args.path.clone()))
+        }
+        None => kind_of(&args.path),
+    }
+}
+
 #[derive(Debug, Args)]
 struct KeyArgs {
     /// The file.
@@ -152,13 +167,13 @@ struct KeyArgs {
 
 #[derive(Debug, Args)]
 struct PutArgs {
-    /// The file.
+    /// The file, which must exist unless `--map` is given.
     path: PathBuf,
     key: String,
     value: String,
-    /// The kind of map to create if the file does not exist.
-    #[arg(long, value_enum, default_value_t = Kind::Iceberg)]
-    map: Kind,
+    /// Create a map of this kind if the file does not exist.
+    #[arg(long, value_enum)]
+    map: Option<Kind>,
 }
 
 #[derive(Debug, Args)]
@@ -275,7 +290,7 @@ fn run_command(command: &FileCommand) -> Done {
         FileCommand::Create(args) => of_kind!(args.map, create(args)),
         FileCommand::Load(args) => of_kind!(kind_of_or(&args.path, args.map)?, load(args)),
         FileCommand::Get(args) => of_kind!(kind_of(&args.path)?, get(args)),
-        FileCommand::Put(args) => of_kind!(kind_of_or(&args.path, args.map)?, put(args)),
+        FileCommand::Put(args) => of_kind!(kind_to_put(args)?, put(args)),
         FileCommand::Del(args) => of_kind!(kind_of(&args.path)?, del(args)),
         FileCommand::Scan(args) => of_kind!(kind_of(&args.path)?, scan(args)),
         FileCommand::Stats(args) => of_kind!(kind_of(&args.path)?, stats(args)),
