@@ -103,6 +103,7 @@ use crate::sync::{
 use crate::table::shared::chains::Chains;
 use crate::table::shared::cut::Cut;
 use crate::table::shared::hashes::Hashes;
+#[cfg(durable)]
 use crate::table::shared::recovery_progress::RecoveryProgress;
 #[cfg(durable)]
 use crate::table::shared::undo_log::UndoLog;
@@ -147,6 +148,7 @@ pub struct Table<P: HashCodec, B: BlockSizes, M: Medium = Heap> {
     exclusive: Mutex<()>,
     /// In such a medium: the root word, and how many pairs a closed table has, plus one.
     root: Option<ReservedArray<AtomicPair, M>>,
+    #[cfg(durable)]
     restoring: RecoveryProgress,
     /// For batches that are atomic, in a file whose pages are copied.
     #[cfg(durable)]
@@ -208,6 +210,7 @@ impl<P: HashCodec, B: BlockSizes, M: Medium> Table<P, B, M> {
             cut: Cut::default(),
             exclusive: Mutex::new(()),
             root,
+            #[cfg(durable)]
             restoring: RecoveryProgress::default(),
             medium,
             config,
