@@ -105,8 +105,10 @@ where
             }
         },
         || {
-            let mut owned = 0;
-            for _ in 0..scaled(50_000) {
+            let (mut owned, mut rounds) = (0, 0);
+            // The system may suspend the other thread under its guard for as long as all of them take.
+            while rounds < scaled(50_000) || (owned == 0 && rounds < scaled(50_000_000)) {
+                rounds += 1;
                 watch::tick();
                 (1..4).for_each(|key| drop(map.put(key, Witness::new(key))));
                 for key in 1..4 {
