@@ -161,22 +161,8 @@ fn a_stable_key_is_never_missed<D: Small>() {
     reader.join().unwrap();
 }
 
-/// An iterator began in an index that has become a larger one. While it reads on, the map shrinks and grows again.
 fn an_iterator_yields_a_key_once<D: Small>() {
-    let map = Arc::new(D::map());
-    for key in 0..6 {
-        map.insert(key, value(key));
-    }
-    let iter = map.iter();
-    map.reserve(40).unwrap();
-    let resizer = spawn(&map, |map| {
-        map.shrink_to_fit().unwrap();
-        map.reserve(40).unwrap();
-    });
-    let mut seen: Vec<_> = iter.collect();
-    seen.sort_unstable();
-    assert!(seen.iter().copied().eq((0..6).map(|n| (n, value(n)))), "{seen:?}");
-    resizer.join().unwrap();
+    schedules::yields_a_key_once(&Arc::new(D::map()), value);
 }
 
 /// Threads change keys while another shrinks the map and grows it again.

@@ -13,7 +13,8 @@ const LEAST_OFTEN: u64 = 1 << 16;
 /// After how many entries of its own a thread looks, a power of two.
 ///
 /// A look reads the counts of all threads, each of which is in a line that its thread stores to. So threads look
-/// the less often the more room there is: all of them together add at most half of it in between.
+/// the less often the more room there is: all of them together add at most half of it in between. It is a hint: a
+/// table also looks where a key finds no room, so threads that look too late make it fuller, and no more.
 #[cfg(not(modelled))]
 #[derive(Debug)]
 pub(crate) struct Looks(AtomicU64);

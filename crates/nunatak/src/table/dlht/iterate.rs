@@ -10,8 +10,9 @@ use super::index::Index;
 use super::layout::{BinState, DELEGATED, Header};
 use super::probe::still;
 use crate::hash::HashCodec;
-use crate::seeded::{Bug, seeded};
+use crate::seeded::Bug;
 use crate::sync::{Backoff, Mode, Ordering};
+use crate::table::shared::descendants::read_descendants;
 use crate::table::stages::Iteration;
 use std::sync::Arc;
 
@@ -110,45 +111,6 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             }
         }
     }
-
-    /// Collects the pairs that belong to a bin of `index`, wherever they are.
-    fn read_descendants(&self, index: &Index, at: usize, pairs: &mut Vec<(u64, u64)>) {
-        // Walks one index after the other, and each bin of an index once. A recursion bin by bin
-        // would visit a merged bin by way of each of its old bins; the work would multiply with
-        // every growth and shrink.
-        let mut passed: Vec<(&Index, Vec<usize>)> = Vec::new();
-        let (mut index, mut bins) = (index, vec![at]);
-        loop {
-            let start = pairs.len();
-            bins.retain(|&bin| !self.read_bin(index, bin, pairs));
-            // A pair whose key belongs to a bin that was read before was yielded there, or belongs
-            // to another bin.
-            let mut found = pairs.split_off(start);
-            found.retain(|&(word, _)| {
-                let hash = self.codec.hash(word);
-                let followed = if seeded(Bug::IterFollowsLastOnly) { 1 } else { passed.len() };
-                let mut followed = passed.iter().rev().take(followed);
-                followed.all(|(index, moved)| moved.binary_search(&self.place(hash, index)).is_ok())
-            });
-            pairs.append(&mut found);
-            if bins.is_empty() {
-                return;
-            }
-            let next = self.successor(index);
-            let (from, to) = (index.bins.len(), next.bins.len());
-            let mut next_bins: Vec<usize> = if to >= from {
-                let k = to / from;
-                let children = |&bin: &usize| (0..k).map(move |j| P::child(bin, from, k, j));
-                bins.iter().flat_map(children).collect()
-            } else {
-                bins.iter().map(|&bin| P::parent(bin, to, from / to)).collect()
-            };
-            next_bins.sort_unstable();
-            next_bins.dedup();
-            passed.push((index, bins));
-            (index, bins) = (next, next_bins);
-        }
-    }
 }
 
 impl<P: HashCodec, Y: Mode> Iterator for PairIter<'_, P, Y> {
@@ -165,7 +127,15 @@ impl<P: HashCodec, Y: Mode> Iterator for PairIter<'_, P, Y> {
             let (bin, index) = (self.bin, Arc::clone(&self.index));
             self.bin += 1;
             let mut pairs = core::mem::take(&mut self.buffer);
-            self.table.read_descendants(&index, bin, &mut pairs);
+            let table = self.table;
+            read_descendants::<P, _, _>(
+                (&*index, bin),
+                &mut pairs,
+                |index| index.bins.len(),
+                |index| table.successor(index),
+                |index, bin, pairs| table.read_bin(index, bin, pairs),
+                |&(word, _)| table.codec.hash(word),
+            );
             self.buffer = pairs;
         }
     }

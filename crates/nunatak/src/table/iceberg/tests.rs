@@ -328,6 +328,22 @@ fn a_table_halves_as_often_as_it_doubled() {
     }
 }
 
+/// Threads look seldom whether a large table is full, and often once it is small.
+#[test]
+fn a_halved_table_grows_at_its_load() {
+    let table = words::<Blocks>(0.5, 1_000_000);
+    (0..10_000).for_each(|word| put(&table, word));
+    (0..10_000).for_each(|word| take(&table, word));
+    table.shrink_to_fit().unwrap();
+    let most = table.most_items(table.state().mask()) as u64;
+    let before_growth = (0..).take_while(|&word| {
+        put(&table, word);
+        table.state().is_stable() && table.most_items(table.state().mask()) as u64 == most
+    });
+    let entries = before_growth.count() as u64 + 1;
+    assert!((most..=most + 3 * 32).contains(&entries), "{entries} of {most}");
+}
+
 /// A full table prepares the memory for its next size before it doubles, and gives it back if it is
 /// not needed.
 #[test]

@@ -4,6 +4,7 @@
 //! - [`chains`]: the place of keys that find no room elsewhere.
 //! - [`prefetch_groups`]: the stages of a batch, in groups of operations.
 //! - [`cut`]: consistent cuts of tables whose pieces have one lock each.
+//! - [`descendants`]: the entries of a bin that may have moved, for iterators.
 //! - [`attempts`]: a change to one key, and the loop of its attempts.
 //! - [`memoised_key_test`]: answers of the caller's `Eq` that an operation remembers.
 //! - [`hashes`] and [`rehashed`]: answers of the caller's hasher, for moves of keys.
@@ -17,6 +18,7 @@ pub(in crate::table) mod attempts;
 pub(in crate::table) mod bucket;
 pub(in crate::table) mod chains;
 pub(in crate::table) mod cut;
+pub(in crate::table) mod descendants;
 #[cfg(durable)]
 pub(in crate::table) mod files;
 pub(crate) mod full_disk;

@@ -9,8 +9,10 @@ use super::find::next;
 use super::index::Index;
 use super::layout::{FROZEN, LOCKED, MOVED, Shape, Words};
 use crate::error::Error;
+use crate::hash::IdentityCodec;
 use crate::seeded::{Bug, seeded};
 use crate::sync::{Backoff, Ordering, fence};
+use crate::table::shared::descendants::read_descendants;
 use std::sync::Arc;
 
 type Entry = (Words, Words);
@@ -35,7 +37,14 @@ impl<S: Shape> Iterator for WideIter<'_, S> {
             if self.bin == self.index.bins() {
                 return None;
             }
-            self.table.read_descendants(&self.index, self.bin, &mut self.buffer, read_bin);
+            read_descendants::<IdentityCodec, _, _>(
+                (&*self.index, self.bin),
+                &mut self.buffer,
+                Index::bins,
+                next,
+                read_bin,
+                |(key, _)| self.table.hash(key),
+            );
             self.bin += 1;
         }
     }
@@ -44,48 +53,6 @@ impl<S: Shape> Iterator for WideIter<'_, S> {
 impl<S: Shape> WideTable<S> {
     pub(crate) fn iter(&self) -> WideIter<'_, S> {
         WideIter { table: self, index: self.hold_root(), bin: 0, buffer: Vec::new() }
-    }
-
-    /// Collects the entries that belong to a bin of `index`, wherever they are. `read` collects the entries of one bin, or
-    /// returns false if the bin has moved.
-    fn read_descendants(
-        &self,
-        index: &Index<S>,
-        at: usize,
-        entries: &mut Vec<Entry>,
-        read: impl Fn(&Index<S>, usize, &mut Vec<Entry>) -> bool,
-    ) {
-        // The indexes whose bins had moved, and these bins.
-        let mut passed: Vec<(&Index<S>, Vec<usize>)> = Vec::new();
-        let (mut index, mut bins) = (index, vec![at]);
-        loop {
-            let start = entries.len();
-            bins.retain(|&bin| !read(index, bin, entries));
-            // A bin of a smaller index has keys of other bins, too: of those that are not this iterator's, and of those that
-            // were read before they moved. So a key must have been in a moved bin of every index so far.
-            let mut found = entries.split_off(start);
-            found.retain(|(key, _)| {
-                let hash = self.hash(key);
-                let followed = if seeded(Bug::IterFollowsLastOnly) { 1 } else { passed.len() };
-                let mut followed = passed.iter().rev().take(followed);
-                followed.all(|(index, moved)| moved.binary_search(&index.place(hash)).is_ok())
-            });
-            entries.append(&mut found);
-            if bins.is_empty() {
-                return;
-            }
-            let next = next(index);
-            let (from, to) = (index.bins(), next.bins());
-            let mut next_bins: Vec<usize> = match to >= from {
-                true => {
-                    bins.iter().flat_map(|bin| bin * (to / from)..(bin + 1) * (to / from)).collect()
-                }
-                false => bins.iter().map(|bin| bin / (from / to)).collect(),
-            };
-            next_bins.dedup();
-            passed.push((index, bins));
-            (index, bins) = (next, next_bins);
-        }
     }
 
     /// Copies all entries as of one moment.

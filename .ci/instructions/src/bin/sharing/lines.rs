@@ -1,10 +1,5 @@
-//! Which cache lines two threads both touch, though they work on different keys: what limits many threads, found
-//! with one processor. Each thread runs its operations instruction by instruction, one thread after the other.
-//!
-//! ```sh
-//! cd .ci/instructions; cargo run --release --bin sharing    # fails if a line is needed too often
-//! ```
-//! (Not of maps whose entries are allocated: what is freed by another thread goes through lines of the allocator.)
+//! The lines that operations touch. Each thread runs its operations instruction by instruction, one thread after the
+//! other. (Not of maps whose entries are allocated: what is freed by another thread goes through lines of the allocator.)
 
 use nunatak::{ConcurrentMap, DlhtMap, DlhtWideMap, IcebergMap, IcebergWideMap, PeaMap, TurboMap};
 use std::collections::HashMap;
@@ -25,7 +20,6 @@ const ENTRIES: u64 = 1 << 18;
 
 /// How often the line that most operations of one thread touch goes to the other thread and back, if the threads
 /// take turns.
-#[derive(Clone, Copy, Default)]
 struct Sharing {
     /// Because both store to it, or because the other one loads it, for each operation.
     stores: f64,
@@ -113,7 +107,7 @@ fn shares_too_much<V: Clone, M: ConcurrentMap<u64, V> + Sync>(
     is_too_much
 }
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     catch_traps();
     println!("{:<16}{:<24}{:>10}{:>10}", "map", "two threads", "stores", "loads");
     let is_too_much = [
