@@ -324,20 +324,24 @@ fn one_key_in_all_namespaces_is_spread() {
     assert_eq!((stats.len, stats.delegated_bins), (4096, 0));
 }
 
-/// Namespaces that follow from the keys' lowest bits, which modulo uses to place keys. Between 36
-/// and 78 % of the values of these bits remain. (The lowest bits of a product would leave 11 % at
-/// most.)
+/// Namespaces that follow from the keys' lowest bits, which modulo uses to place keys. Most secrets leave between 36
+/// and 78 % of the values of these bits, and one in some hundred leaves less: so most of several maps. (The lowest bits
+/// of a product would leave 11 % at most.)
 #[test]
 fn namespaces_of_keys_are_spread_by_modulo() {
-    let map: DlhtRecordMap<Format<8, 8, Named>, Global, Modulo> =
-        DlhtRecordMap::try_new_in(1 << 16, Modulo, Global).expect("memory");
-    for n in 0..65_536_u64 {
-        let key = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        map.put((namespace(key as u16 % 4096), &key.to_le_bytes()), &[0; 8]).expect("memory");
-    }
-    let stats = map.stats();
-    let empty = stats.bins_by_entries[0] as f64 / stats.bins as f64;
-    assert!(empty < 0.8, "{empty} of all bins are empty");
+    let empty_bins = || {
+        let map: DlhtRecordMap<Format<8, 8, Named>, Global, Modulo> =
+            DlhtRecordMap::try_new_in(1 << 16, Modulo, Global).expect("memory");
+        for n in 0..65_536_u64 {
+            let key = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            map.put((namespace(key as u16 % 4096), &key.to_le_bytes()), &[0; 8]).expect("memory");
+        }
+        let stats = map.stats();
+        stats.bins_by_entries[0] as f64 / stats.bins as f64
+    };
+    let mut shares: Vec<f64> = (0..7).map(|_| empty_bins()).collect();
+    shares.sort_by(f64::total_cmp);
+    assert!(shares[3] < 0.8, "{shares:?} of all bins are empty");
 }
 
 /// Modulo hashing, as in the paper.

@@ -1,13 +1,14 @@
 //! Entries on the heap: any key, any value.
 //!
 //! Invariants
-//! 1. The value word of a slot of a boxed table is the address of an [`Entry`] that was boxed and
-//!    has not been freed since.
+//! 1. The value word of a slot of a boxed table is the address of an [`Entry`] in memory of
+//!    [`spare`], which has not been freed since.
 //! 2. An entry is freed only through [`Retired`], when no guard that may have seen it lives, or
 //!    with its map.
 //! 3. While guards may see an entry, no thread has a unique reference to it.
 
 use crate::memory::prefetch::prefetch;
+use crate::memory::spare;
 use core::ptr::NonNull;
 
 /// A key and its value. The map changes neither; an update stores a new entry.
@@ -50,8 +51,20 @@ impl<K, V> EntryPtr<K, V> {
     /// The word came from [`to_word`](Self::to_word).
     pub(crate) unsafe fn from_word(word: u64) -> Self {
         let address = core::ptr::with_exposed_provenance_mut(word as usize);
-        // SAFETY: the address of a box is not null.
+        // SAFETY: an entry's address is not null.
         Self(unsafe { NonNull::new_unchecked(address) })
+    }
+
+    /// Takes the entry out of its memory, and frees the memory.
+    ///
+    /// # Safety
+    /// The caller owns the entry, and does not use its address again.
+    unsafe fn into_entry(self) -> Entry<K, V> {
+        // SAFETY: the caller's promise.
+        let entry = unsafe { self.0.read() };
+        // SAFETY: the memory came from `Unpublished::new`, and the entry is not there any more.
+        unsafe { spare::free(self.0) };
+        entry
     }
 
     /// # Safety
@@ -70,9 +83,10 @@ pub(crate) struct Unpublished<K, V>(Retired<K, V>);
 
 impl<K, V> Unpublished<K, V> {
     pub(crate) fn new(key: K, value: V) -> Self {
-        let entry = Box::into_raw(Box::new(Entry { key, value }));
-        // SAFETY: a box is not null.
-        Self(Retired(EntryPtr(unsafe { NonNull::new_unchecked(entry) })))
+        let entry = spare::allocate();
+        // SAFETY: the memory is for an entry, and ours.
+        unsafe { entry.write(Entry { key, value }) };
+        Self(Retired(EntryPtr(entry)))
     }
 
     pub(crate) fn ptr(&self) -> EntryPtr<K, V> {
@@ -89,12 +103,12 @@ impl<K, V> Unpublished<K, V> {
         core::mem::forget(self);
     }
 
-    /// Takes the entry out of its box: it was not needed.
+    /// Takes the entry out of its memory: it was not needed.
     pub(crate) fn into_entry(self) -> Entry<K, V> {
         let ptr = self.ptr();
         core::mem::forget(self);
         // SAFETY: the entry is ours, and the destructor that would free it will not run.
-        *unsafe { Box::from_raw(ptr.0.as_ptr()) }
+        unsafe { ptr.into_entry() }
     }
 }
 
@@ -120,7 +134,7 @@ impl<K, V> Retired<K, V> {
         unsafe { self.0.entry() }
     }
 
-    /// Takes the entry out of its box.
+    /// Takes the entry out of its memory.
     ///
     /// # Safety
     /// No guard that may have seen the entry lives.
@@ -128,13 +142,22 @@ impl<K, V> Retired<K, V> {
         let ptr = self.0;
         core::mem::forget(self);
         // SAFETY: the caller's promise; the destructor will not run.
-        *unsafe { Box::from_raw(ptr.0.as_ptr()) }
+        unsafe { ptr.into_entry() }
     }
 }
 
 impl<K, V> Drop for Retired<K, V> {
     fn drop(&mut self) {
-        // SAFETY: the entry came from a box, and nothing else frees it (invariant 2).
-        drop(unsafe { Box::from_raw(self.0.0.as_ptr()) });
+        /// Frees the memory also if the caller's `Drop` panics.
+        struct Memory<T>(NonNull<T>);
+        impl<T> Drop for Memory<T> {
+            fn drop(&mut self) {
+                // SAFETY: the entry was dropped in place, and nothing else frees its memory (invariant 2).
+                unsafe { spare::free(self.0) };
+            }
+        }
+        let memory = Memory(self.0.0);
+        // SAFETY: the entry is ours (invariant 2), and is not used afterwards.
+        unsafe { memory.0.drop_in_place() };
     }
 }

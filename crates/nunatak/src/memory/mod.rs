@@ -24,6 +24,7 @@ mod reserved_array;
 #[cfg(durable)]
 mod saved;
 mod slab;
+pub(crate) mod spare;
 #[cfg(any(test, feature = "accounting"))]
 pub(crate) mod touched;
 

@@ -30,7 +30,7 @@ pub(crate) use mode::{Mode, Shadowing};
 pub use mode::{Shared, SingleThread};
 pub(crate) use operation::{FastPin, OpPin, operations_ended, retire_tag};
 pub(crate) use pair::{AtomicPair, double_word_cas_is_lock_free, pairs_load_whole};
-pub(crate) use registry::{GuardPin, Registry};
+pub(crate) use registry::{EntryCounts, GuardPin, Registry};
 pub(crate) use seldom::is_seldom;
 pub(crate) use words::copy_words;
 

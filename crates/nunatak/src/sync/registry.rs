@@ -64,6 +64,27 @@ impl Record {
     }
 }
 
+/// Where an operation counts the entries that it adds or removes.
+pub(crate) trait EntryCounts {
+    /// Counts entries that this thread has added or removed.
+    fn count<Y: Mode>(&self, added: i64);
+}
+
+impl EntryCounts for Registry {
+    #[inline(always)]
+    fn count<Y: Mode>(&self, added: i64) {
+        Registry::count::<Y>(self, added);
+    }
+}
+
+/// Knows the thread's record already.
+impl EntryCounts for GuardPin<'_> {
+    #[inline(always)]
+    fn count<Y: Mode>(&self, added: i64) {
+        self.record.count(added);
+    }
+}
+
 impl Record {
     #[inline(always)]
     fn count(&self, added: i64) -> u64 {

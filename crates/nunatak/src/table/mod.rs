@@ -190,7 +190,18 @@ pub trait PairTable: Send + Sized {
         change: impl Fn(u64) -> Change,
     ) -> Result<Option<u64>, Shadowed>;
 
+    fn apply_guarded<T: KeyTest>(
+        &self,
+        guard: &GuardPin<'_>,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64>;
+
     fn remove(&self, word: u64) -> Option<u64>;
+
+    fn remove_guarded(&self, guard: &GuardPin<'_>, word: u64) -> Option<u64>;
 
     fn find_many<T: KeyTest>(
         &self,

@@ -55,10 +55,30 @@ pub trait Changes {
         Ok(self.apply(word, test, fresh, change))
     }
 
+    /// As [`apply`](Self::apply), under a guard of the table's registry, which knows what a thread looks up for each
+    /// change.
+    #[inline(always)]
+    fn apply_guarded<T: KeyTest>(
+        &self,
+        _guard: &GuardPin<'_>,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        self.apply(word, test, fresh, change)
+    }
+
     /// Removes a key that is its word, whatever its value is. Returns the value word.
     #[inline(always)]
     fn remove(&self, word: u64) -> Option<u64> {
         self.apply(word, &ByWord, None, |_| Change::Remove)
+    }
+
+    /// As [`remove`](Self::remove), under a guard as [`apply_guarded`](Self::apply_guarded).
+    #[inline(always)]
+    fn remove_guarded(&self, _guard: &GuardPin<'_>, word: u64) -> Option<u64> {
+        self.remove(word)
     }
 }
 
@@ -228,8 +248,25 @@ where
     }
 
     #[inline(always)]
+    fn apply_guarded<K: KeyTest>(
+        &self,
+        guard: &GuardPin<'_>,
+        word: u64,
+        test: &K,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        Changes::apply_guarded(self, guard, word, test, fresh, change)
+    }
+
+    #[inline(always)]
     fn remove(&self, word: u64) -> Option<u64> {
         Changes::remove(self, word)
+    }
+
+    #[inline(always)]
+    fn remove_guarded(&self, guard: &GuardPin<'_>, word: u64) -> Option<u64> {
+        Changes::remove_guarded(self, guard, word)
     }
 
     #[inline(always)]

@@ -1,15 +1,15 @@
-//! Lookups under a guard that is held.
+//! Lookups and changes under a guard that is held.
 
 use crate::entry::{Inline, InlineKey};
 use crate::hash::{Hashing, RandomState};
 use crate::map::inline::InlineMap;
 use crate::sync::GuardPin;
-use crate::table::{ByWord, Dlht, HashesWith, PairTable};
+use crate::table::{ByWord, Change, Dlht, HashesWith, PairTable};
 use core::fmt;
 use core::ops::Deref;
 
-/// A guard on an [`InlineMap`], through which lookups announce nothing; see
-/// [`pin`](InlineMap::pin). All other operations of the map can be called on it as well.
+/// A guard on an [`InlineMap`], through which lookups announce nothing, and inserts and removals know where this thread
+/// counts entries; see [`pin`](InlineMap::pin). All other operations of the map can be called on it as well.
 ///
 /// ```
 /// use nunatak::DlhtMap;
@@ -25,11 +25,12 @@ pub struct InlineGuard<'m, K, V, S: Hashing = RandomState, D: HashesWith<S> = Dl
 }
 
 impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> InlineMap<K, V, S, D> {
-    /// Returns a guard, for many lookups one after the other. A lookup tells other threads that it
+    /// Returns a guard, for many operations one after the other. A lookup tells other threads that it
     /// reads an index, so that none frees the index meanwhile, and takes that back: a tenth of the time
-    /// of a [`DlhtMap`](crate::DlhtMap)'s lookup. A guard does it once. Old indexes, which growth leaves
+    /// of a [`DlhtMap`](crate::DlhtMap)'s lookup. A guard does it once. An insert or a removal looks up
+    /// where its thread counts entries: again a tenth, which a guard does once. Old indexes, which growth leaves
     /// behind, wait for the guard; so drop it when the lookups are done. Lookups through the guard see
-    /// the map as it is, not as it was when the guard was taken. Lookups of the other maps take the same
+    /// the map as it is, not as it was when the guard was taken. Operations of the other maps take the same
     /// time with a guard and without.
     ///
     /// ```
@@ -68,6 +69,35 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S>> InlineGuard<'_, K, V
     #[inline]
     pub fn contains_key(&self, key: &K) -> bool {
         self.get(key).is_some()
+    }
+
+    /// As [`InlineMap::insert`]: stores a value, and returns the one that it replaced.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = DlhtMap::new();
+    /// let guard = map.pin();
+    /// assert_eq!((guard.insert(1, 10), guard.insert(1, 11)), (None, Some(10)));
+    /// ```
+    #[inline]
+    pub fn insert(&self, key: K, value: V) -> Option<V> {
+        let word = value.to_word();
+        let change = |_| Change::To(word);
+        let table = &self.map.table;
+        table.apply_guarded(&self.pin, key.to_word(), &ByWord, Some(word), change).map(V::from_word)
+    }
+
+    /// As [`InlineMap::remove`]: removes a key, and returns its value.
+    ///
+    /// ```
+    /// # use nunatak::DlhtMap;
+    /// let map: DlhtMap<u64, u64> = [(1, 10)].into_iter().collect();
+    /// let guard = map.pin();
+    /// assert_eq!((guard.remove(&1), guard.remove(&1)), (Some(10), None));
+    /// ```
+    #[inline]
+    pub fn remove(&self, key: &K) -> Option<V> {
+        self.map.table.remove_guarded(&self.pin, key.to_word()).map(V::from_word)
     }
 }
 
@@ -113,6 +143,29 @@ mod tests {
         check!(IcebergMap<u64, u64>);
         check!(PeaMap<u64, u64>);
         check!(TurboMap<u64, u64>);
+    }
+
+    /// While the map grows from nothing, and each thread holds a guard.
+    #[test]
+    fn changes_through_guards_are_counted() {
+        let map: DlhtMap<u64, u64> = DlhtMap::new();
+        std::thread::scope(|scope| {
+            for thread in 0..20_u64 {
+                let map = &map;
+                scope.spawn(move || {
+                    let guard = map.pin();
+                    for key in (0..3000).map(|key| key * 20 + thread) {
+                        assert_eq!((guard.insert(key, 1), guard.insert(key, 2)), (None, Some(1)));
+                        let is_odd = key / 20 % 2 == 1;
+                        assert!(
+                            !is_odd
+                                || guard.remove(&key) == Some(2) && guard.remove(&key).is_none()
+                        );
+                    }
+                });
+            }
+        });
+        assert_eq!((map.len(), map.iter().count()), (30_000, 30_000));
     }
 
     #[test]

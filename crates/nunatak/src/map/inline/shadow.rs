@@ -6,7 +6,7 @@ use crate::hash::{Hashing, RandomState};
 use crate::map::Compute;
 use crate::map::batch::{Op, Request, Stop};
 use crate::map::inline::InlineMap;
-use crate::table::{ByWord, Change, DlhtShadows};
+use crate::table::{ByWord, Change, DlhtShadows, PairTable};
 use core::fmt;
 use core::mem::ManuallyDrop;
 

@@ -7,7 +7,7 @@ use super::probe::still;
 use super::{Step, Table};
 use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{Backoff, FastPin, Mode, OpPin, Ordering, fence};
+use crate::sync::{Backoff, EntryCounts, FastPin, GuardPin, Mode, OpPin, Ordering, fence};
 use crate::table::shared::full_disk::refuse;
 use crate::table::shared::memoised_key_test::{KeyTestAnswers, MemoisedKeyTest};
 use crate::table::stages::Changes;
@@ -55,15 +55,50 @@ impl<P: HashCodec, Y: Mode> Changes for Table<P, Y> {
         fresh: Option<u64>,
         change: impl Fn(u64) -> Change,
     ) -> Result<Option<u64>, Shadowed> {
-        self.apply_unless_shadowed(word, test, fresh, change)
+        self.apply_counted(&self.registry, word, test, fresh, change)
+    }
+
+    #[inline(always)]
+    fn apply_guarded<T: KeyTest>(
+        &self,
+        guard: &GuardPin<'_>,
+        word: u64,
+        test: &T,
+        fresh: Option<u64>,
+        change: impl Fn(u64) -> Change,
+    ) -> Option<u64> {
+        debug_assert!(guard.is_of(&self.registry));
+        match self.apply_counted(guard, word, test, fresh, change) {
+            Ok(before) => before,
+            Err(Shadowed) => unreachable!("maps whose keys may be hidden don't insert so"),
+        }
     }
 
     /// As `apply`; both read-modify-writes are of one word.
     #[inline(always)]
     fn remove(&self, word: u64) -> Option<u64> {
+        self.remove_counted(&self.registry, word)
+    }
+
+    #[inline(always)]
+    fn remove_guarded(&self, guard: &GuardPin<'_>, word: u64) -> Option<u64> {
+        debug_assert!(guard.is_of(&self.registry));
+        self.remove_counted(guard, word)
+    }
+}
+
+impl<P: HashCodec, Y: Mode> Table<P, Y> {
+    #[inline(always)]
+    fn remove_counted(&self, counts: &impl EntryCounts, word: u64) -> Option<u64> {
         // The caller's code may not run while an operation is announced.
         let asked = P::runs_callers_code().then(|| self.codec.hash(word));
-        let attempt = |index: &Index, place| self.remove_in_first_bucket::<true>(index, place);
+        let attempt = |index: &Index, place| {
+            let before = self.remove_in_first_bucket::<true>(index, place)?;
+            if before.is_some() {
+                counts.count::<Y>(-1);
+            }
+            Some(before)
+        };
         if let Some(before) = self.attempt_once(word, asked, attempt) {
             return before;
         }
@@ -72,13 +107,12 @@ impl<P: HashCodec, Y: Mode> Changes for Table<P, Y> {
             Err(Shadowed) => unreachable!("a removal inserts nothing"),
         }
     }
-}
 
-impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Applies a change like `apply`. Fails if the change would insert a key that is hidden.
     #[inline(always)]
-    pub(crate) fn apply_unless_shadowed<T: KeyTest>(
+    fn apply_counted<T: KeyTest>(
         &self,
+        counts: &impl EntryCounts,
         word: u64,
         test: &T,
         fresh: Option<u64>,
@@ -89,7 +123,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         if T::RUNS_CALLERS_CODE {
             return self.apply_asking(word, asked, test, fresh, &change);
         }
-        match self.apply_once(word, asked, test, fresh, &change) {
+        match self.apply_once(counts, word, asked, test, fresh, &change) {
             Some(before) => Ok(before),
             None => self.apply_again(word, asked, test, fresh, change),
         }
@@ -99,6 +133,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
     #[inline(always)]
     fn apply_once<T: KeyTest, F: Fn(u64) -> Change>(
         &self,
+        counts: &impl EntryCounts,
         word: u64,
         asked: Option<u64>,
         test: &T,
@@ -106,7 +141,12 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         change: &F,
     ) -> Option<Option<u64>> {
         self.attempt_once(word, asked, |index, place| {
-            self.apply_in_first_bucket::<true, _>(index, place, test, fresh, change)
+            let before =
+                self.apply_in_first_bucket::<true, _>(index, place, test, fresh, change)?;
+            if fresh.is_some() && before.is_none() {
+                counts.count::<Y>(1);
+            }
+            Some(before)
         })
     }
 
@@ -169,7 +209,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         let mut known = KeyTestAnswers::default();
         loop {
             let answering = MemoisedKeyTest::new(test, &known);
-            if let Some(before) = self.apply_once(word, Some(hash), &answering, fresh, change) {
+            let done = self.apply_once(&self.registry, word, Some(hash), &answering, fresh, change);
+            if let Some(before) = done {
                 return Ok(before);
             }
             let request = Request { hash, tag, test: &answering, fresh, hides: false, change };
@@ -337,13 +378,16 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         let slot = index.slot(at, bin, links, number);
         let claimed = header.with_claimed(number);
         match self.claim::<false>(bin, (header, claimed), number, slot, pair) {
-            Claimed::Published => None,
+            Claimed::Published => {
+                self.registry.count::<Y>(1);
+                None
+            }
             Claimed::Lost => Some(Detour::Again),
         }
     }
 
     /// Claims a free slot of a bin in which the key was not found, by changing `header` to
-    /// `claimed`. Then publishes the pair in the slot.
+    /// `claimed`. Then publishes the pair in the slot. The caller counts the entry.
     #[inline(always)]
     pub(super) fn claim<const ALONE: bool>(
         &self,
@@ -372,7 +416,6 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             if seeded(Bug::PublishBeforeValue) {
                 slot.store_second(pair.1, Ordering::Relaxed);
             }
-            self.registry.count::<Y>(1);
             return Claimed::Published;
         }
         // The insert was killed, or a dead word was left in the slot: invariant 3.

@@ -8,7 +8,7 @@ use crate::sync::{DATA, Mode, Ordering};
 
 impl<P: HashCodec, Y: Mode> Table<P, Y> {
     /// Removes the key of this tag from a claimed slot of its bin, which was open under `header`. Returns
-    /// `None` if the slot has another key.
+    /// `None` if the slot has another key. The caller counts the removal.
     ///
     /// Whether the header has changed since does not matter: the tag is this key's, and a transfer takes
     /// tags out before the next index has them.
@@ -23,7 +23,6 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         if !seeded(Bug::RemoveForgetsRelease) {
             self.give_back_under(bin, header, number);
         }
-        self.registry.count::<Y>(-1);
         Some(Some(second))
     }
 
