@@ -141,12 +141,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         change: &F,
     ) -> Option<Option<u64>> {
         self.attempt_once(word, asked, |index, place| {
-            let before =
-                self.apply_in_first_bucket::<true, _>(index, place, test, fresh, change)?;
-            if fresh.is_some() && before.is_none() {
-                counts.count::<Y>(1);
-            }
-            Some(before)
+            self.apply_in_first_bucket::<true, _>(index, place, test, fresh, change, counts)
         })
     }
 
@@ -377,25 +372,23 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         };
         let slot = index.slot(at, bin, links, number);
         let claimed = header.with_claimed(number);
-        match self.claim::<false>(bin, (header, claimed), number, slot, pair) {
-            Claimed::Published => {
-                self.registry.count::<Y>(1);
-                None
-            }
+        let counts = &self.registry;
+        match self.claim::<false>(bin, (header, claimed), (number, slot), pair, counts) {
+            Claimed::Published => None,
             Claimed::Lost => Some(Detour::Again),
         }
     }
 
     /// Claims a free slot of a bin in which the key was not found, by changing `header` to
-    /// `claimed`. Then publishes the pair in the slot. The caller counts the entry.
+    /// `claimed`. Then publishes the pair in the slot, and counts it.
     #[inline(always)]
     pub(super) fn claim<const ALONE: bool>(
         &self,
         bin: &Bin,
         (header, claimed): (Header, Header),
-        number: usize,
-        slot: &Slot,
+        (number, slot): (usize, &Slot),
         pair: (u64, u64),
+        counts: &impl EntryCounts,
     ) -> Claimed {
         // Acquire: the claimant of a slot sees the words that its last owner left. Release: a
         // thread that finds a slot claimed finds the link that leads to it. The slot's words are
@@ -416,6 +409,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             if seeded(Bug::PublishBeforeValue) {
                 slot.store_second(pair.1, Ordering::Relaxed);
             }
+            counts.count::<Y>(1);
             return Claimed::Published;
         }
         // The insert was killed, or a dead word was left in the slot: invariant 3.

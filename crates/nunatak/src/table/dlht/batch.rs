@@ -8,11 +8,12 @@ use super::find::Request;
 use super::index::Index;
 use super::{Step, Table};
 use crate::hash::HashCodec;
-use crate::sync::{Mode, OpPin, Registry};
+use crate::sync::{EntryCounts, Mode, OpPin, Registry};
 use crate::table::shared::prefetch_groups::PrefetchDistance;
 use crate::table::stages::Batches;
 use crate::table::{ByWord, Change, KeyTest, Shadowed};
 use core::array;
+use core::cell::Cell;
 use core::marker::PhantomData;
 
 /// So many operations go through each stage together: loops of one stage have few instructions and
@@ -83,21 +84,28 @@ impl Window {
 /// Entries that a batch has added or removed in first buckets, and that are counted when it ends, also by a panic.
 struct CountedAtTheEnd<'t, Y: Mode> {
     registry: &'t Registry,
-    added: i64,
+    added: Cell<i64>,
     mode: PhantomData<Y>,
 }
 
 impl<'t, Y: Mode> CountedAtTheEnd<'t, Y> {
     fn new(registry: &'t Registry) -> Self {
-        Self { registry, added: 0, mode: PhantomData }
+        Self { registry, added: Cell::new(0), mode: PhantomData }
     }
 }
 
 impl<Y: Mode> Drop for CountedAtTheEnd<'_, Y> {
     fn drop(&mut self) {
-        if self.added != 0 {
-            self.registry.count::<Y>(self.added);
+        if self.added.get() != 0 {
+            self.registry.count::<Y>(self.added.get());
         }
+    }
+}
+
+impl<Y: Mode> EntryCounts for CountedAtTheEnd<'_, Y> {
+    #[inline(always)]
+    fn count<C: Mode>(&self, added: i64) {
+        self.added.set(self.added.get() + added);
     }
 }
 
@@ -131,17 +139,16 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
         mut done: impl FnMut(usize, Option<u64>) -> bool,
     ) {
         debug_assert!(!T::RUNS_CALLERS_CODE, "an operation is announced");
-        let mut counted = CountedAtTheEnd::<Y>::new(&self.registry);
+        let counted = CountedAtTheEnd::<Y>::new(&self.registry);
         self.for_each_fetched(count, &word, |pin, index, at, (hash, offset)| {
             let tag = self.codec.tag(word(at), hash);
             let (test, fresh) = (test(at), fresh(at));
             let place = (offset, tag);
             let changed = &|second| change(at, second);
-            match self.apply_in_first_bucket::<false, _>(index, place, &test, fresh, changed) {
-                Some(before) => {
-                    counted.added += i64::from(fresh.is_some() && before.is_none());
-                    Step::Done(done(at, before))
-                }
+            let first = self
+                .apply_in_first_bucket::<false, _>(index, place, &test, fresh, changed, &counted);
+            match first {
+                Some(before) => Step::Done(done(at, before)),
                 None => match self.apply_step(pin, index, (hash, tag), &test, fresh, (&change, at))
                 {
                     Step::Done(before) => Step::Done(done(at, before)),
@@ -158,12 +165,12 @@ impl<P: HashCodec, Y: Mode> Batches for Table<P, Y> {
         word: impl Fn(usize) -> u64,
         mut removed: impl FnMut(usize, Option<u64>),
     ) {
-        let mut counted = CountedAtTheEnd::<Y>::new(&self.registry);
+        let counted = CountedAtTheEnd::<Y>::new(&self.registry);
         self.for_each_fetched(count, &word, |pin, index, at, (hash, offset)| {
             let tag = self.codec.tag(word(at), hash);
             let before = match self.remove_in_first_bucket::<false>(index, (offset, tag)) {
                 Some(before) => {
-                    counted.added -= i64::from(before.is_some());
+                    counted.count::<Y>(-i64::from(before.is_some()));
                     before
                 }
                 None => {

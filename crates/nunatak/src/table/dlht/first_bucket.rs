@@ -15,7 +15,7 @@ use super::probe::still;
 use super::tags::{SLOT_BITS, Tags};
 use crate::hash::HashCodec;
 use crate::seeded::{Bug, seeded};
-use crate::sync::{DATA, Mode, Ordering};
+use crate::sync::{DATA, EntryCounts, Mode, Ordering};
 use crate::table::{Change, KeyTest};
 
 /// Returns the slot of the lowest bit that is set.
@@ -81,6 +81,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         test: &T,
         fresh: Option<u64>,
         change: &impl Fn(u64) -> Change,
+        counts: &impl EntryCounts,
     ) -> Option<Option<u64>> {
         let bin = index.bins.at_offset(offset);
         // Acquire: the slots are at least as new as the header.
@@ -96,7 +97,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
             let inserts = !Y::SHADOWS;
             let claimed = header.claimed_slots();
             if inserts && claimed == 0 {
-                return self.insert_free::<ALONE>(at, (0, a), pair);
+                return self.insert_free::<ALONE>(at, (0, a), pair, counts);
             }
             // One load shows that a slot neither has the tag nor is about to. Acquire: pairs with the
             // publication.
@@ -105,14 +106,14 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
                 return self.change_found(at, (0, a), tag, test, change);
             }
             if inserts && claimed == 0b1 && !is_pending::<Y>(first) {
-                return self.insert_free::<ALONE>(at, (1, b), pair);
+                return self.insert_free::<ALONE>(at, (1, b), pair, counts);
             }
             let second = b.load_first(Ordering::Acquire);
             if second == tag {
                 return self.change_found(at, (1, b), tag, test, change);
             }
             if inserts && claimed == 0b101 && !is_pending::<Y>(first) && !is_pending::<Y>(second) {
-                return self.insert_free::<ALONE>(at, (2, c), pair);
+                return self.insert_free::<ALONE>(at, (2, c), pair, counts);
             }
             let third = c.load_first(Ordering::Acquire);
             if third == tag {
@@ -149,7 +150,7 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         }
         // SAFETY: `free` is a part of `SLOT_BITS`, and not zero.
         let slot = unsafe { lowest_slot(bin, free) };
-        self.insert_free::<ALONE>(at, slot, pair)
+        self.insert_free::<ALONE>(at, slot, pair, counts)
     }
 
     /// Changes the pair of a slot that has had the tag under this header.
@@ -176,9 +177,10 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         (bin, header): (&Bin, Header),
         (number, slot): (usize, &Slot),
         pair: (u64, u64),
+        counts: &impl EntryCounts,
     ) -> Option<Option<u64>> {
         let headers = (header, header.with_claimed(number));
-        match self.claim::<ALONE>(bin, headers, number, slot, pair) {
+        match self.claim::<ALONE>(bin, headers, (number, slot), pair, counts) {
             Claimed::Published => Some(None),
             Claimed::Lost => None,
         }

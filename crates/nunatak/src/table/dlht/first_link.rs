@@ -85,7 +85,8 @@ impl<P: HashCodec, Y: Mode> Table<P, Y> {
         let at = offset / size_of::<Bin>();
         let links = index.ensure_link(at, bin, number)?;
         let slot = index.slot(at, bin, links, number);
-        match self.claim::<false>(bin, (header, header.with_claimed(number)), number, slot, pair) {
+        let headers = (header, header.with_claimed(number));
+        match self.claim::<false>(bin, headers, (number, slot), pair, &self.registry) {
             Claimed::Published => Some(None),
             Claimed::Lost => None,
         }
