@@ -61,6 +61,7 @@
 mod ahead;
 mod apply;
 mod batch;
+mod delegated;
 mod design;
 mod find;
 mod first_bucket;
