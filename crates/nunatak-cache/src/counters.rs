@@ -42,6 +42,13 @@ pub(crate) struct Counters {
     threads: Option<ThreadLocal<Own>>,
 }
 
+/// Makes a thread's counters. Not in line, where the alignment of their memory would be that of the caller's frame.
+#[cold]
+#[inline(never)]
+fn first_of_thread(threads: &ThreadLocal<Own>) -> &Own {
+    threads.get_or(|| CachePadded::new(core::array::from_fn(|_| AtomicU64::new(0))))
+}
+
 impl Counters {
     pub(crate) fn new(counts: bool) -> Self {
         Self { threads: counts.then(ThreadLocal::new) }
@@ -50,8 +57,7 @@ impl Counters {
     #[inline]
     pub(crate) fn count(&self, what: Count) {
         if let Some(threads) = &self.threads {
-            let own =
-                threads.get_or(|| CachePadded::new(core::array::from_fn(|_| AtomicU64::new(0))));
+            let own = threads.get().unwrap_or_else(|| first_of_thread(threads));
             let counter = &own[what as usize];
             // A load and a store, since only this thread writes here. (A later thread may get the
             // memory of one that has ended, and goes on from there.) Relaxed: counters publish

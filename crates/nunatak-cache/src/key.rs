@@ -5,6 +5,7 @@
 
 use core::borrow::Borrow;
 use core::hash::{BuildHasherDefault, Hash, Hasher};
+use nunatak::Equivalent;
 
 /// The name of one entry: no other entry of the cache has it while this one is there.
 ///
@@ -50,65 +51,23 @@ impl<K> Borrow<Token> for Key<K> {
     }
 }
 
-/// A key in the borrowed form `Q`, with its hash: stored, or in a caller's hand.
-///
-/// `Borrow` returns a reference to a part of the stored key, and a caller's key is not a part of
-/// anything. Both are this trait's objects, and so the same type.
-pub(crate) trait Probe<Q: ?Sized> {
-    fn hash(&self) -> u64;
-    fn key(&self) -> &Q;
-}
-
-impl<K: Borrow<Q>, Q: ?Sized> Probe<Q> for Key<K> {
-    #[inline(always)]
-    fn hash(&self) -> u64 {
-        self.token.hash
-    }
-
-    #[inline(always)]
-    fn key(&self) -> &Q {
-        self.key.borrow()
-    }
-}
-
-/// A caller's key, hashed once.
+/// A caller's key in the borrowed form `Q`, hashed once.
 pub(crate) struct Query<'q, Q: ?Sized> {
     pub(crate) hash: u64,
     pub(crate) key: &'q Q,
 }
 
-impl<Q: ?Sized> Probe<Q> for Query<'_, Q> {
-    #[inline(always)]
-    fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    #[inline(always)]
-    fn key(&self) -> &Q {
-        self.key
-    }
-}
-
-impl<Q: ?Sized> Hash for dyn Probe<Q> + '_ {
+impl<Q: ?Sized> Hash for Query<'_, Q> {
     #[inline(always)]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(Probe::hash(self));
+        state.write_u64(self.hash);
     }
 }
 
-impl<Q: Eq + ?Sized> PartialEq for dyn Probe<Q> + '_ {
+impl<K: Borrow<Q>, Q: Eq + ?Sized> Equivalent<Key<K>> for Query<'_, Q> {
     #[inline(always)]
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl<Q: Eq + ?Sized> Eq for dyn Probe<Q> + '_ {}
-
-impl<'a, K: Borrow<Q> + 'a, Q: ?Sized + 'a> Borrow<dyn Probe<Q> + 'a> for Key<K> {
-    #[inline(always)]
-    fn borrow(&self) -> &(dyn Probe<Q> + 'a) {
-        self
+    fn equivalent(&self, key: &Key<K>) -> bool {
+        self.key == key.key.borrow()
     }
 }
 

@@ -1,3 +1,7 @@
+// Links that the compiler checks: the first definition of a link counts, and crates.io takes those of the README.
+//! [nunatak]: nunatak
+//! [dropped]: Cache#when-values-are-dropped
+//!
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,7 @@
 
 use super::{Cache, Seen};
 use crate::item::Item;
-use crate::key::{Key, PassOn, Probe, Query};
+use crate::key::{Key, PassOn, Query};
 use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
@@ -61,7 +61,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Guard<'_, K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let query = Query { hash: self.cache.hash(key), key };
-        let item = self.guard.get(&query as &dyn Probe<Q>);
+        let item = self.guard.get(&query);
         let found = item.filter(|item| self.cache.use_item(item) == Seen::Live);
         self.cache.count_get(found.is_some());
         found.map(|item| &item.value)

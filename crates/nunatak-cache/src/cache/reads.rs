@@ -6,7 +6,7 @@ use crate::cause::Cause;
 use crate::clock::{NEVER, Nanos};
 use crate::counters::Count;
 use crate::item::Item;
-use crate::key::{Probe, Query};
+use crate::key::Query;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 
@@ -188,7 +188,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let query = Query { hash, key };
-        let found = self.map.get_with(&query as &dyn Probe<Q>, |item| match see(item) {
+        let found = self.map.get_with(&query, |item| match see(item) {
             Seen::Live => Ok(f(&item.value)),
             not => Err(not),
         });
@@ -209,7 +209,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let is_expired = |_: &_, item: &Item<V>| self.see(item) == Seen::Expired;
-        if let Some(gone) = self.map.remove_entry_if(query as &dyn Probe<Q>, is_expired) {
+        if let Some(gone) = self.map.remove_entry_if(query, is_expired) {
             let mut leaving = Leaving::new(self);
             self.settle(gone, Cause::Expired, &mut leaving);
         }

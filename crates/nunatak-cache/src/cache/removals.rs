@@ -4,7 +4,7 @@ use super::Cache;
 use super::leaving::Leaving;
 use crate::cause::Cause;
 use crate::item::Item;
-use crate::key::{Key, Probe, Query};
+use crate::key::{Key, Query};
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 
@@ -91,7 +91,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             is_expired = self.has_expired(item);
             is_expired || condition(&key.key, &item.value)
         };
-        let gone = self.map.remove_entry_if(&query as &dyn Probe<Q>, judge)?;
+        let gone = self.map.remove_entry_if(&query, judge)?;
         let mut leaving = Leaving::new(self);
         self.settle(gone, if is_expired { Cause::Expired } else { Cause::Removed }, &mut leaving);
         // `leaving` still has the entry, also if `f` panics.

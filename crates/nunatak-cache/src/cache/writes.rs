@@ -6,7 +6,7 @@ use crate::cause::Cause;
 use crate::clock::{NEVER, Nanos, nanos};
 use crate::counters::Count;
 use crate::item::Item;
-use crate::key::{Key, Probe, Query, Token};
+use crate::key::{Key, Query, Token};
 use core::hash::{BuildHasher, Hash};
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -142,7 +142,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn renewal(&self, hash: u64, key: &K, arrival: &Arrival) -> Option<Renewal> {
         let guard = self.map.pin();
         let query = Query { hash, key };
-        let (Key { token, .. }, item) = guard.get_key_value(&query as &dyn Probe<K>)?;
+        let (Key { token, .. }, item) = guard.get_key_value(&query)?;
         let may = item.weighs(arrival.weight) && !item.is_hidden();
         let Arrival { now, ends, .. } = *arrival;
         let is_sooner = ends < item.ends(self.settings.idle);
@@ -194,7 +194,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn refuse(&self, hash: u64, key: &K, value: &V, cause: Cause) {
         let mut leaving = Leaving::new(self);
         let query = Query { hash, key };
-        if let Some(old) = self.map.remove_entry(&query as &dyn Probe<K>) {
+        if let Some(old) = self.map.remove_entry(&query) {
             self.settle(old, Cause::Replaced, &mut leaving);
         }
         drop(leaving);

@@ -235,6 +235,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
     }
 
     /// Finds the entry of a key.
+    #[inline(always)]
     pub(super) fn find<'g, Q>(&'g self, guard: &'g GuardPin<'_>, key: &Q) -> Option<Pointer<K, V>>
     where
         Q: Hash + Equivalent<K> + ?Sized,
@@ -244,6 +245,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, D: Design> BoxedMap<K, V, S, D> {
         found.map(|word| unsafe { Pointer::from_word(word) })
     }
 
+    #[inline(always)]
     pub(super) fn find_entry<'g, Q>(
         &'g self,
         guard: &'g GuardPin<'_>,
