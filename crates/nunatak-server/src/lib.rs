@@ -1,26 +1,4 @@
-//! Nunatak's maps as a server that speaks Redis's protocol.
-//!
-//! [`Server::bind`] takes a [`Config`], opens the data, and listens; [`Server::run`] serves until a
-//! [`Stopper`] or a client's `SHUTDOWN` ends it.
-//!
-//! ```
-//! use clap::Parser;
-//! use nunatak_server::{Config, Server};
-//! use std::io::{Read, Write};
-//! use std::net::TcpStream;
-//!
-//! let server = Server::bind(Config::parse_from(["", "--port=0", "--threads=1"]))?;
-//! let (address, stopper) = (server.address().expect("a port"), server.stopper());
-//! let serving = std::thread::spawn(move || server.run());
-//! let mut client = TcpStream::connect(address)?;
-//! client.write_all(b"SET ice cold\r\nGET ice\r\n")?;
-//! let mut replies = [0; 15];
-//! client.read_exact(&mut replies)?;
-//! assert_eq!(&replies, b"+OK\r\n$4\r\ncold\r\n");
-//! stopper.stop();
-//! serving.join().unwrap()?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+#![doc = include_str!("../README.md")]
 
 /// Tells an operator something, on a line of its own. Goes on if nobody listens (`eprintln` would panic).
 macro_rules! tell {

@@ -1,3 +1,7 @@
+// Where the README links to, for the compiler to check: the first definition of a link counts, and crates.io takes
+// those of the README.
+#![doc = include_str!("../docs/links.md")]
+#![doc = ""]
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Atomics of 16 bytes for Miri: see `sync::pair`.

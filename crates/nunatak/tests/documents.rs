@@ -60,21 +60,33 @@ fn anchors(text: &str) -> Vec<String> {
     headings.map(anchor).collect()
 }
 
+/// The project's address on the web, if `scripts/address.sh` has set one.
+fn address() -> Option<String> {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("the manifest");
+    let line = manifest.lines().find(|line| line.starts_with("repository = "))?;
+    line.split('"').nth(1).map(str::to_string)
+}
+
 #[test]
 fn links_lead_to_files_and_headings() {
     let (mut followed, mut lost) = (0, Vec::new());
+    let own =
+        address().map(|address| ["blob", "raw"].map(|kind| format!("{address}/{kind}/main/")));
     for document in documents() {
         let text = std::fs::read_to_string(&document).expect("a document");
         let links = prose(&text).flat_map(|line| line.split("](").skip(1));
         for link in links.filter_map(|rest| rest.split(')').next()) {
-            if link.contains(':') {
+            let inside = own.iter().flatten().find_map(|start| link.strip_prefix(start.as_str()));
+            if inside.is_none() && link.contains(':') {
                 continue;
             }
             followed += 1;
-            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let target = match path {
-                "" => document.clone(),
-                _ => document.parent().expect("a folder").join(path),
+            let rest = inside.unwrap_or(link);
+            let (path, anchor) = rest.split_once('#').unwrap_or((rest, ""));
+            let target = match (inside, path) {
+                (Some(_), _) => root().join(path),
+                (None, "") => document.clone(),
+                (None, _) => document.parent().expect("a folder").join(path),
             };
             let leads = match anchor {
                 "" => target.exists(),
