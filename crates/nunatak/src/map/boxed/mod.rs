@@ -74,7 +74,7 @@ pub(super) type Pointer<K, V> = EntryPtr<K, V>;
 /// [`remove_entry`](Self::remove_entry) and `into_owned`, or call `reclaim` after removals.
 ///
 /// The thread keeps the memory of entries of at most 128 bytes for the entries that it makes next, in any boxed map: that of at
-/// most 256 entries of a size, and so never more than 144 KiB. When the thread ends the allocator gets it back.
+/// most 256 entries of a size, and so never more than 272 KiB. When the thread ends the allocator gets it back.
 ///
 /// ```
 /// # use nunatak::DlhtBoxedMap;
