@@ -217,3 +217,26 @@ impl<K: InlineKey, V: Inline, S: Hashing, D: HashesWith<S> + Unshadowed> InlineM
         executed.get()
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use crate::map::DlhtMap;
+    use crate::map::batch::{Op, Request, Stop};
+
+    #[test]
+    fn changes_in_batches_are_counted() {
+        let map: DlhtMap<u64, u64> = DlhtMap::new();
+        let entries: Vec<(u64, u64)> = (0..5000).map(|key| (key, key)).collect();
+        let keys: Vec<u64> = (3000..6000).collect();
+        let mut before = vec![None; 5000];
+        assert_eq!(map.insert_many(&entries, &mut before), Ok(5000));
+        assert_eq!(
+            (map.len(), map.insert_many(&entries, &mut before), map.len()),
+            (5000, Ok(0), 5000)
+        );
+        assert_eq!((map.remove_many(&keys, &mut before), map.len()), (Ok(2000), 3000));
+        let requests = [Request::Insert(9000, 1), Request::Remove(9001), Request::Insert(9002, 1)];
+        assert_eq!(map.execute(&mut requests.map(Op::new), Stop::AtFirstFailure), 2);
+        assert_eq!((map.len(), map.iter().count()), (3001, 3001));
+    }
+}
